@@ -8,34 +8,35 @@ type account struct {
 	users  []user
 	ended  Use // of gateways that are forgotten
 
-	booked    Units      // lengths of all intervals
-	last      interval   // that was booked, with those before it that have no gap
-	mine      []interval // all of them, without what is excluded, in their order; where there is no gap, one
-	hasBooked bool
-	high      Units    // highest end of an interval that is known
-	full      Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
-	others    Units    // highest that gateways know of other sessions
-	said      Units    // that gateways were sent
-	unbooked  interval // that other owners have granted beyond their intervals, as far as gateways know
-	out       Units    // granted and not returned; below 0 if gateways returned units of another owner
+	bookings bookings
+	high     Units // highest end of an interval that is known
+	full     Units // the amount when the coordinators said that it is used up; 0: they have given an interval since
+	others   Units // highest that gateways know of other sessions
+	said     Units // that gateways were sent
+	out      Units // granted and not returned; below 0 if gateways returned units of another owner
 
-	session  uint64 // of its questions to the coordinators
-	number   uint64
-	wanted   Units // of the open question; 0: none is open
-	firstAt  int64 // when it was asked first
-	askAt    int64 // when it may be asked again
-	away     bool  // the coordinators cannot store it
-	slow     int64 // bookings count as slow until then
-	usedUp   int64 // the amount is used up, as was known then, until that time
-	unknown  int64 // the coordinators have no such limit; likewise
+	ask      question
 	reported Use
 	reportAt int64 // when the use is to be said; 0: it has not changed
 	recalled int64 // when gateways were asked for what is idle; 0: they were not
-	answered bool  // by the coordinators, or the period began here: what is used is known
 }
 
-// interval has the units of a booking.
-type interval struct{ from, to Units }
+// question is an account's latest question to the coordinators, and what it knows by their answers.
+type question struct {
+	session uint64
+	number  uint64
+	wanted  Units // of the open question; 0: none is open
+	firstAt int64 // when it was asked first
+	againAt int64 // when it may be asked again
+	slow    int64 // bookings count as slow until then
+	usedUp  int64 // the amount is used up, as was known then, until that time
+	unknown int64 // the coordinators have no such limit; likewise
+	away    bool  // the coordinators cannot store it
+	known   bool  // what is used: the coordinators have answered, or the period began here
+}
+
+// hasNone reports whether the coordinators have no units for the account.
+func (q *question) hasNone(now int64) bool { return now < q.usedUp || now < q.unknown }
 
 // user is a session of a gateway's process.
 type user struct {
@@ -61,7 +62,7 @@ type user struct {
 }
 
 // debt returns the units that were granted beyond the intervals.
-func (a *account) debt() Units { return max(0, a.out-a.booked) }
+func (a *account) debt() Units { return max(0, a.out-a.bookings.length) }
 
 // end is the highest end of an interval, as far as is known.
 func (a *account) end() Units { return max(a.high, a.full) }
@@ -71,13 +72,13 @@ func (a *account) level() Units { return a.end() + a.debt() }
 
 // granted is the highest end of what was granted: what is above it may be given back.
 func (a *account) granted() Units {
-	rest := max(0, min(a.booked-a.out, a.last.to-a.last.from))
-	return (max(a.others, a.last.to-rest) + a.debt()).bounded()
+	rest := max(0, min(a.bookings.length-a.out, a.bookings.last.to-a.bookings.last.from))
+	return (max(a.others, a.bookings.last.to-rest) + a.debt()).bounded()
 }
 
 // slowAfter is the time after which a booking counts as slow. Who does not know what was used waits longer for it.
 func (a *account) slowAfter() int64 {
-	if a.answered || a.others > 0 {
+	if a.ask.known || a.others > 0 {
 		return SlowAfter
 	}
 	return firstSlow
@@ -139,4 +140,4 @@ func (a *account) use() Use {
 	return sum
 }
 
-func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked || a.debt() > 0 }
+func (a *account) hasUse() bool { return a.use() != Use{} || a.bookings.any || a.debt() > 0 }

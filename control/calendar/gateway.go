@@ -324,6 +324,6 @@ func (g *Gateway) Due(now int64) int64 {
 // Idle reports whether the gateway has no units and no request, and the owner knows what was used: it may be forgotten
 // after Release is sent.
 func (g *Gateway) Idle(now int64) bool {
-	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.send.due && g.send.later == 0 && now >= g.no &&
-		len(g.endings) == 0 && (g.seen >= g.number || now-g.send.at >= repeatMost)
+	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.send.due && g.send.later == 0 &&
+		now >= g.no && len(g.endings) == 0 && (g.seen >= g.number || now-g.send.at >= repeatMost)
 }

@@ -32,7 +32,7 @@ type Owner struct {
 // NewOwner returns the owner of a key. life must differ from that of every earlier owner of the key, and session from
 // that of every other account of any owner.
 func NewOwner(t Terms, life, session uint64) *Owner {
-	return &Owner{life: life, since: life, terms: t, now: account{session: session}}
+	return &Owner{life: life, since: life, terms: t, now: account{ask: question{session: session}}}
 }
 
 // Replaces notes that an owner was of the same key with another calendar: what gateways know of it does not count here.
@@ -49,7 +49,7 @@ func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
 	if lower {
 		o.recall(now, out)
 	}
-	o.now.usedUp, o.now.unknown, o.now.askAt = 0, 0, now
+	o.now.ask.usedUp, o.now.ask.unknown, o.now.ask.againAt = 0, 0, now
 	for i := range o.now.users {
 		o.now.users[i].fresh = o.now.users[i].fresh || now < o.now.users[i].no
 	}
@@ -75,7 +75,8 @@ func (o *Owner) SetPeriod(now, number, ends int64, session uint64, out Outbox) {
 	if o.past.period != 0 || o.past.hasUse() {
 		o.finish(&o.past, out)
 	}
-	o.past, o.now = o.now, account{period: number, session: session, answered: number == o.now.period+1}
+	o.past, o.now = o.now, account{period: number,
+		ask: question{session: session, known: number == o.now.period+1}}
 	o.ends = ends
 	for i := range o.past.users { // they learn of it, and ask for what waits
 		u := &o.past.users[i]
@@ -96,14 +97,14 @@ func (o *Owner) leftOf(now int64) int64 {
 // byOwnCount reports whether the owner may grant beyond its intervals.
 func (o *Owner) byOwnCount(now int64) bool {
 	a := &o.now
-	return o.terms.Open && !o.alone && !o.left && now >= a.usedUp && now >= a.unknown &&
-		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= a.slowAfter()))
+	return o.terms.Open && !o.alone && !o.left && !a.ask.hasNone(now) &&
+		(a.ask.away || a.ask.wanted > 0 && (now < a.ask.slow || now-a.ask.firstAt >= a.slowAfter()))
 }
 
 // free returns the units of intervals that can be granted.
 func (o *Owner) free() Units {
 	a := &o.now
-	return a.booked - a.out - max(0, a.high-o.terms.Amount)
+	return a.bookings.length - a.out - max(0, a.high-o.terms.Amount)
 }
 
 // spare returns what can be granted.
@@ -118,7 +119,7 @@ func (o *Owner) spare(now int64) Units {
 // remaining returns what may still be used in the period, by all gateways.
 func (o *Owner) remaining() Units {
 	a := &o.now
-	n := o.terms.Amount - a.end() + a.booked - a.out
+	n := o.terms.Amount - a.end() + a.bookings.length - a.out
 	for i := range a.users {
 		n += a.users[i].hasNow()
 	}
@@ -170,7 +171,7 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 func (o *Owner) learn(m Ask) {
 	a := &o.now
 	if m.Unbooked > 0 && m.Granter != o.life {
-		a.exclude(interval{max(0, m.Known-m.Unbooked), m.Known})
+		a.out += a.bookings.exclude(interval{max(0, m.Known-m.Unbooked), m.Known})
 	}
 	if m.Known > a.said {
 		a.others = max(a.others, min(m.Known, o.terms.Amount))
@@ -260,40 +261,40 @@ func (o *Owner) Out() Units { return o.now.out }
 
 // Idle reports whether nothing is lost if the owner is forgotten after Close.
 func (o *Owner) Idle() bool {
-	return len(o.now.users) == 0 && o.now.wanted == 0 && o.now.debt() == 0 && len(o.past.users) == 0
+	return len(o.now.users) == 0 && o.now.ask.wanted == 0 && o.now.debt() == 0 && len(o.past.users) == 0
 }
 
 // Booked takes in an answer of the coordinators.
 func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	a := &o.now
-	if b.Session != a.session || b.Period != a.period || b.Number != a.number || a.wanted == 0 {
+	if b.Session != a.ask.session || b.Period != a.period || b.Number != a.ask.number || a.ask.wanted == 0 {
 		return
 	}
 	if b.Reason == NotStored {
-		a.answered, a.high = true, max(a.high, b.From)
+		a.ask.known, a.high = true, max(a.high, b.From)
 	}
-	if a.away = b.Reason == StoreAway || b.Reason == NotStored; a.away {
-		a.askAt = now + bookAgain
+	if a.ask.away = b.Reason == StoreAway || b.Reason == NotStored; a.ask.away {
+		a.ask.againAt = now + bookAgain
 		o.serve(now, out)
 		return
 	}
-	a.answered = true
+	a.ask.known = true
 	if length := b.To - b.From; length > 0 {
-		a.take(interval{b.From, b.To})
+		a.out += a.bookings.take(interval{b.From, b.To})
 		a.high, a.full = max(a.high, b.To), 0
 	}
-	if now-a.firstAt >= SlowAfter {
-		a.slow = now + slowFor
+	if now-a.ask.firstAt >= SlowAfter {
+		a.ask.slow = now + slowFor
 	}
-	a.wanted, a.askAt = 0, now
+	a.ask.wanted, a.ask.againAt = 0, now
 	switch b.Reason {
 	case UsedUp:
-		a.usedUp, a.askAt = now+usedUpFor, now+usedUpFor
+		a.ask.usedUp, a.ask.againAt = now+usedUpFor, now+usedUpFor
 		a.full = o.terms.Amount // not in high: that would end the period if the coordinators had another amount
 	case OtherPeriod:
-		a.askAt = now + bookAgain
+		a.ask.againAt = now + bookAgain
 	case NotConfigured:
-		a.unknown, a.askAt = now+bookAgain, now+bookAgain
+		a.ask.unknown, a.ask.againAt = now+bookAgain, now+bookAgain
 	}
 	o.serve(now, out)
 }

@@ -87,39 +87,41 @@ func (a *account) waits(now int64) (sum Units) {
 func (o *Owner) book(now int64, out Outbox) {
 	a, step := &o.now, o.step(now)
 	need := a.waits(now) + a.debt()
-	ready := a.booked - a.out
+	ready := a.bookings.length - a.out
 	switch {
-	case now < a.askAt, o.left:
+	case now < a.ask.againAt, o.left:
 		return
-	case a.wanted > 0: // a repeat asks for the same
+	case a.ask.wanted > 0: // a repeat asks for the same
 	case need == 0 && (ready >= step/2 || a.high >= o.terms.Amount || o.rate.per(now) == 0):
 		return
 	default:
-		a.number++
-		a.firstAt = now
-		a.wanted = need + step
+		a.ask.number++
+		a.ask.firstAt = now
+		a.ask.wanted = need + step
 	}
-	a.wanted = min(a.wanted, o.terms.Amount)
-	a.askAt = now + bookAgain
-	out.Book(a.want(a.wanted))
+	a.ask.wanted = min(a.ask.wanted, o.terms.Amount)
+	a.ask.againAt = now + bookAgain
+	out.Book(a.want(a.ask.wanted))
 }
 
 // want is a question with the use so far.
 func (a *account) want(n Units) Want {
 	a.reported, a.reportAt = a.use(), 0
-	return Want{Session: a.session, Number: a.number, Period: a.period, Wanted: n, Known: a.high, Use: a.reported}
+	return Want{Session: a.ask.session, Number: a.ask.number, Period: a.period, Wanted: n, Known: a.high,
+		Use: a.reported}
 }
 
 // exhausted reports whether no more can be booked soon.
 func (o *Owner) exhausted(now int64) bool {
 	a := &o.now
 	switch {
-	case now < a.usedUp || now < a.unknown:
+	case a.ask.hasNone(now):
 		return true
-	case a.away:
+	case a.ask.away:
 		return !o.byOwnCount(now) || a.level() >= o.terms.Amount
 	}
-	return a.wanted > 0 && now-a.firstAt >= SlowAfter && (!o.terms.Open || o.alone || a.level() >= o.terms.Amount)
+	return a.ask.wanted > 0 && now-a.ask.firstAt >= SlowAfter && (!o.terms.Open || o.alone ||
+		a.level() >= o.terms.Amount)
 }
 
 // recall asks gateways for idle units, once while others wait.
@@ -201,9 +203,9 @@ func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 func (o *Owner) Due(now int64) (due int64) {
 	a := &o.now
 	due = a.reportAt
-	if a.wanted > 0 {
-		due = slots.Sooner(due, a.askAt)
-		if slow := a.firstAt + a.slowAfter(); slow > now {
+	if a.ask.wanted > 0 {
+		due = slots.Sooner(due, a.ask.againAt)
+		if slow := a.ask.firstAt + a.slowAfter(); slow > now {
 			due = slots.Sooner(due, slow)
 		}
 	}
@@ -214,8 +216,8 @@ func (o *Owner) Due(now int64) (due int64) {
 		u := &a.users[i]
 		if u.want > 0 {
 			due = slots.Sooner(due, u.until)
-			if a.wanted == 0 && a.askAt > now {
-				due = slots.Sooner(due, a.askAt)
+			if a.ask.wanted == 0 && a.ask.againAt > now {
+				due = slots.Sooner(due, a.ask.againAt)
 			}
 		}
 		if due = slots.Sooner(due, u.at+forgetUser); u.ended {
@@ -271,11 +273,11 @@ func (o *Owner) finish(a *account, out Outbox) {
 
 // giveBack returns the new end of the last intervals, 0 if it stays.
 func (a *account) giveBack() Units {
-	n := min(a.booked-a.out, a.last.to-a.last.from)
-	if n <= 0 || a.wanted > 0 { // another interval may be on its way
+	n := min(a.bookings.length-a.out, a.bookings.last.to-a.bookings.last.from)
+	if n <= 0 || a.ask.wanted > 0 { // another interval may be on its way
 		return 0
 	}
-	return a.last.to - n
+	return a.bookings.last.to - n
 }
 
 // Leave has the owner give back what it has, since another agent owns the key now. It books and grants no more, and
@@ -288,11 +290,11 @@ func (o *Owner) Leave(out Outbox) {
 	}
 	w := a.want(0)
 	w.Returned, w.Known = end, a.granted()
-	a.booked -= a.last.to - end
-	if a.high == a.last.to {
+	a.bookings.length -= a.bookings.last.to - end
+	if a.high == a.bookings.last.to {
 		a.high = max(a.others, end) // what went back is not said to be used
 	}
-	a.last.to = end
+	a.bookings.last.to = end
 	out.Book(w)
 }
 
