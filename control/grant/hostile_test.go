@@ -131,6 +131,9 @@ func (w *world) checkLiar(t *testing.T, what string) {
 // TestALiarInOneField sets each field of a request at, below and beyond its bounds, always and in turns
 // with the truth, in questions, registrations and answers to recalls.
 func TestALiarInOneField(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a run for each value of each field; TestALiarInAllFields plays all of them")
+	}
 	fields := map[string]reflect.Value{}
 	settable(reflect.ValueOf(&Request{}).Elem(), "", fields)
 	for name := range fields {

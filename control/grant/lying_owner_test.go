@@ -33,6 +33,9 @@ func setTo(f reflect.Value, n int64) {
 // them at most, and asks the next owner. Each field of its grants and recalls is at, below and beyond
 // its bounds, always and in turns with the truth.
 func TestALyingOwnerIsForgotten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a run for each value of each field")
+	}
 	const rate, burst, gone, end = 50., 10., second, 5 * second
 	p := grant.Params{Rate: rate, Burst: burst * grant.Token}
 	play := func(what string, lie func(n int, g *grant.Grant, r *grant.Recall)) {

@@ -186,9 +186,17 @@ func (c *chaos) finish() (over int64, leaked bool) {
 	return c.most, !ended || o.Out() != 0 || o.Free() != c.limit
 }
 
+// seedsOf returns the number of seeds to play: a quarter of all in short runs.
+func seedsOf(all uint64) uint64 {
+	if testing.Short() {
+		return all / 4
+	}
+	return all
+}
+
 // With every fault gateways start no more requests than the limit, and all slots are free in the end.
 func TestRandom(t *testing.T) {
-	for seed := range uint64(600) {
+	for seed := range seedsOf(600) {
 		c := newChaos(t, seed, 0)
 		if over, leaked := c.finish(); over > 0 || leaked {
 			t.Errorf("seed %d: %d over the limit %d, leaked %v: out %d", seed, over, c.limit, leaked, c.owner().o.Out())
@@ -203,12 +211,13 @@ func TestRandom(t *testing.T) {
 func TestRulesOfTheBound(t *testing.T) {
 	for _, without := range []rule{1, 2, 3, 4} {
 		bad := 0
-		for seed := range uint64(200) {
+		seeds := seedsOf(200)
+		for seed := range seeds {
 			if over, leaked := newChaos(t, seed, without).finish(); over > 0 || leaked {
 				bad++
 			}
 		}
-		t.Logf("without rule %d: %d of 200", without, bad)
+		t.Logf("without rule %d: %d of %d", without, bad, seeds)
 		if bad == 0 {
 			t.Errorf("without rule %d nothing fails", without)
 		}

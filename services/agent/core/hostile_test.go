@@ -193,7 +193,11 @@ func TestInventedProcessesAreBounded(t *testing.T) {
 	c.Connected(0, 1, hello("honest", 1, 1), 100)
 	c.Received(0, 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1}}})
 	c.Disconnected(0, 1)
-	for i := range 5000 {
+	names := 5000
+	if testing.Short() {
+		names = 4 * maxProcesses
+	}
+	for i := range names {
 		now := time.Duration(i) * time.Millisecond
 		at := Link(i + 10)
 		c.Connected(now, at, hello(fmt.Sprint("invented-", i), 1, 1), 200)

@@ -427,7 +427,11 @@ func (f *fleet) out() (owners, gateways int) {
 }
 
 func TestFleet(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		f := newFleet(t, seed, 3, 5)
 		if seed%3 == 2 {
 			f.loss = .05
