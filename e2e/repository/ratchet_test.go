@@ -17,13 +17,13 @@ import (
 // ratchets bound figures of the repository from above. A figure that falls lowers its bound; none is raised without a
 // reason in the commit. wanted is the bound that is aimed at.
 var ratchets = map[string]struct{ most, wanted int }{
-	"lines of services besides tests and generated code": {66_101, 42_500},
+	"lines of services besides tests and generated code": {66_086, 42_500},
 	"packages of the laboratory in titrate":              {0, 0},
 	"packages of others in titrate":                      {385, 385},
 	"MB of titrate, stripped":                            {34, 28},
-	"lines of the largest file of the product":           {534, 400},
-	"fields of the largest struct of the product":        {38, 25},
-	"highest complexity of a function of the product":    {18, 15},
+	"lines of the largest file of the product":           {400, 400},
+	"fields of the largest struct of the product":        {25, 25},
+	"highest complexity of a function of the product":    {15, 15},
 	"lines of the longest function of the product":       {59, 59},
 }
 
