@@ -233,6 +233,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 	}
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
+	c.tokens.Sweep(now)
 	second := now-c.beat >= link.HeartbeatEvery
 	if second || c.near.lonely || c.peers.NearnessChanged() {
 		c.lookAround(now)

@@ -22,6 +22,8 @@ const (
 	DeadAfter = link.DeadAfter // then the gateway forgets it
 	// sweepEvery is the time between two searches for keys at rest, sweepFull while a key finds no room.
 	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
+	// A search goes through sweepParts of all keys, of leastSwept keys or more.
+	sweepParts, leastSwept = 64, 256
 	// lostTold is the number of reports to other agents that a gateway is gone, one a second.
 	lostTold = 3
 )
@@ -62,7 +64,7 @@ type Desk struct {
 	view      view
 	parts     parts
 	absent    map[string]time.Duration // agents that are not alive: their gateways forget what they hold by then
-	swept     time.Duration
+	sweep     sweep
 	full      bool // a key has found no room since
 	away      bool // some of owned are away
 
@@ -292,20 +294,38 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 	if d.full { // a whole bucket that is forgotten loses nothing
 		every, idle = sweepFull, (*grant.Owner).Whole
 	}
-	if now-d.swept < every {
+	if now-d.sweep.began < every {
 		return
 	}
-	d.swept, d.full = now, false
-	for _, k := range d.owned {
-		if idle(k.o, int64(now)) {
-			d.disown(k)
-		}
-	}
+	d.sweep = sweep{now, idle, slices.Sorted(maps.Keys(d.owned)), len(d.owned)/sweepParts + leastSwept}
+	d.full = false
+	d.Sweep(now)
 	for _, c := range d.clients {
 		if len(c.keys) > len(d.owned) { // owners have forgotten it
 			maps.DeleteFunc(c.keys, func(key uint64, _ struct{}) bool { return d.owned[key] == nil })
 		}
 	}
+}
+
+// Sweep forgets keys at rest among the next part of all keys. Call it some forty times a second: questions wait
+// meanwhile.
+func (d *Desk) Sweep(now time.Duration) {
+	s := &d.sweep
+	n := min(len(s.keys), s.part)
+	for _, key := range s.keys[:n] {
+		if k := d.owned[key]; k != nil && s.idle(k.o, int64(now)) {
+			d.disown(k)
+		}
+	}
+	s.keys = s.keys[n:]
+}
+
+// sweep is a search for keys at rest.
+type sweep struct {
+	began time.Duration
+	idle  func(*grant.Owner, int64) bool
+	keys  []uint64 // still to be looked at
+	part  int      // so many at a time
 }
 
 // Due returns the time for the next Tick; 0: none.

@@ -134,6 +134,29 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// Keys at rest are looked for in a part of all keys at a time, so that questions do not wait for all of them.
+func TestKeysAtRestAreLookedForInParts(t *testing.T) {
+	const keys = 5 * leastSwept
+	f := newFleet(t, "a", "b")
+	b := f.desks["b"]
+	for key := range uint64(keys) {
+		b.Ask(settled, 7, asks(100+key, 1))
+		f.carry(settled)
+		owner := f.got["b"][7].Grants[key].Owner
+		b.Ask(settled, 7, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 100 + key, Request: grant.Request{
+			Session: 1, Number: 2, Owner: owner, Exclusive: true, Released: true}}}})
+	}
+	now := settled + time.Minute
+	b.Second(now, nil)
+	for n := 0; len(b.owned) > 0; n++ {
+		if before := len(b.owned); n > 5 {
+			t.Fatalf("%d keys after %d parts", before, n)
+		} else if b.Sweep(now); before-len(b.owned) > keys/sweepParts+leastSwept {
+			t.Fatalf("%d keys are looked at at once", before-len(b.owned))
+		}
+	}
+}
+
 // A gateway is answered by the owner of its key, here or at another agent.
 func TestAnswers(t *testing.T) {
 	f := newFleet(t, "a", "b")

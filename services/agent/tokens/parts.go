@@ -20,10 +20,11 @@ import (
 // packet.
 
 const (
-	// stepEvery is the least time between two steps of the agreement; stepSlow while more keys than stepKeys have to
-	// take in another plan.
+	// stepEvery is the least time between two steps of the agreement. In each at most stepKeys owners take in another
+	// plan, some milliseconds of work: questions wait meanwhile. Owners that cannot yet are asked again after stepSlow
+	// if they are more.
 	stepEvery, stepSlow = 20 * time.Millisecond, 200 * time.Millisecond
-	stepKeys            = 4096
+	stepKeys            = 2048
 	// repeatFor is the time for which a statement is repeated each second. Then it is each repeatRarely seconds.
 	repeatFor, repeatRarely = 10 * time.Second, 16
 	// lapsed is the time after which a gateway without a message of its agent has no parts.
@@ -45,7 +46,8 @@ type parts struct {
 	roster  *grant.Roster // of the plan; nil: no gateway has had parts yet
 	planned time.Duration // when it began
 	dropped dropped
-	pending []uint64 // keys whose owners have not taken it in
+	pending []uint64 // keys whose owners have to take it in
+	refused []uint64 // keys that have left pending, and whose owners cannot yet
 	named   map[owners.Process]*member
 	members map[grant.Peer]*member
 	calling lines // of calls
@@ -138,7 +140,7 @@ func (d *Desk) stepParts(now time.Duration) {
 	}
 	p.stepped, p.changed = now, false
 	p.division.Step(int64(now), func(plan grant.Plan) bool { return d.adopt(now, plan) })
-	p.changed = len(p.pending) > 0
+	p.changed = len(p.pending)+len(p.refused) > 0
 	for process, l := range d.locals {
 		if by := d.parts.division.Given(process); by != l.given {
 			d.sendDivision(process, l)
@@ -152,7 +154,7 @@ func (d *Desk) stepAt() time.Duration {
 	switch {
 	case d.parts.stepped == 0:
 		return 0
-	case len(d.owned) > stepKeys:
+	case len(d.parts.pending) == 0 && len(d.parts.refused) > stepKeys:
 		return d.parts.stepped + stepSlow
 	}
 	return d.parts.stepped + stepEvery
@@ -246,8 +248,11 @@ func (d *Desk) adopt(now time.Duration, plan grant.Plan) (all bool) {
 	if p.roster == nil || plan.Least != p.plan.Least || !slices.Equal(plan.Members, p.plan.Members) {
 		d.setPlan(now, plan)
 	}
-	todo, later := p.pending, []uint64(nil)
-	for _, key := range todo {
+	if len(p.pending) == 0 {
+		p.pending, p.refused = p.refused, nil
+	}
+	n := min(len(p.pending), stepKeys)
+	for _, key := range p.pending[:n] {
 		k := d.owned[key]
 		if k == nil || k.away || k.roster == p.roster {
 			continue
@@ -255,11 +260,11 @@ func (d *Desk) adopt(now time.Duration, plan grant.Plan) (all bool) {
 		if k.o.SetRoster(int64(now), p.roster, outbox{d, key}) {
 			k.roster = p.roster
 		} else {
-			later = append(later, key)
+			p.refused = append(p.refused, key)
 		}
 		d.schedule(k)
 	}
-	if p.pending = later; len(later) > 0 {
+	if p.pending = p.pending[n:]; len(p.pending)+len(p.refused) > 0 {
 		return false
 	}
 	d.forgetMembers()
@@ -288,7 +293,7 @@ func (d *Desk) setPlan(now time.Duration, plan grant.Plan) {
 		r.Members, r.Since = append(r.Members, m.number), append(r.Since, m.since)
 	}
 	p.plan, p.roster, p.planned = plan, r, now
-	p.pending = slices.Sorted(maps.Keys(d.owned)) // in the same order in each run
+	p.pending, p.refused = slices.Sorted(maps.Keys(d.owned)), nil // in the same order in each run
 }
 
 // hasLeft reports whether a member of before is none any more.

@@ -106,6 +106,40 @@ func TestAgentsDivide(t *testing.T) {
 	}
 }
 
+// Another plan is taken in by so many owners at a time that questions do not wait for all of them.
+func TestManyOwnersTakeInAPlan(t *testing.T) {
+	f, keys := divided(t), 3*stepKeys+10
+	b := f.desks["b"]
+	for key := range uint64(keys) {
+		b.Ask(settled, 8, asks(100+key, 1))
+	}
+	f.carry(settled)
+	counted := func() (n int) {
+		for _, k := range b.owned {
+			if b.parts.roster != nil && k.roster == b.parts.roster {
+				n++
+			}
+		}
+		return n
+	}
+	if len(b.owned) != keys || counted() != 0 {
+		t.Fatalf("%d keys, %d count a plan", len(b.owned), counted())
+	}
+	now, steps := settled, 0
+	for ; counted() < keys && now < settled+20*time.Second; now += 10 * time.Millisecond {
+		before := counted()
+		f.play(now, now)
+		if more := counted() - before; more > stepKeys {
+			t.Fatalf("%d owners take in a plan at once, at most %d", more, stepKeys)
+		} else if more > 0 {
+			steps++
+		}
+	}
+	if steps != 4 || now > settled+12*time.Second {
+		t.Errorf("%d of %d owners count the plan after %d steps and %v, want 4 steps", counted(), keys, steps, now-settled)
+	}
+}
+
 // Gateways of agents that know of another site have no parts any more, and get none after a pause of their agent.
 func TestNoPartsOverSites(t *testing.T) {
 	f := divided(t)
