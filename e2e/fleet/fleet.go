@@ -42,7 +42,7 @@ func documents(o *options) string {
 	item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %d/s, burst: %d}", tenant, rate, burst)
 	for _, name := range exact.Tenants {
 		item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %g/s, burst: %d, precision: EXACT, "+
-			"pools: [%s]}", name, exact.Rate(o.agents*o.keys), exact.Burst, exact.Pool)
+			"pools: [%s]}", name, exact.Rate(o.agents, o.keys), exact.Burst, exact.Pool)
 	}
 	return b.String()
 }

@@ -25,6 +25,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/intake"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -212,7 +213,7 @@ func (c *client) again(ctx context.Context, id string, err error, repeat func() 
 		default:
 			return err
 		}
-		if !pause(ctx, between) {
+		if !pause.For(ctx, between) {
 			return lost
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/quota/bykind"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -189,7 +190,7 @@ func (g *get) follow(ctx context.Context, out io.Writer, ask func() (string, err
 			}
 			before = text
 		}
-		if !pause(ctx, g.every) {
+		if !pause.For(ctx, g.every) {
 			return nil
 		}
 	}

@@ -106,13 +106,3 @@ func (s *screen) View() tea.View {
 	view.AltScreen = true // nothing of the terminal's own text stays above
 	return view
 }
-
-// pause waits, and reports whether ctx still runs.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}

@@ -14,6 +14,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -103,7 +104,7 @@ func (t *top) run(cmd *cobra.Command) error {
 		if err := t.write(out, response); err != nil || t.once {
 			return err
 		}
-		if !pause(cmd.Context(), t.every) {
+		if !pause.For(cmd.Context(), t.every) {
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/kubernetes"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -79,7 +80,7 @@ func (o *Operator) Run(ctx context.Context) {
 		case <-time.After(max(wait, passPause)):
 		case <-o.changed:
 			o.next = time.Time{}
-			pause(ctx, passPause)
+			pause.For(ctx, passPause)
 		}
 	}
 }
@@ -90,7 +91,7 @@ func (o *Operator) watch(ctx context.Context, kind resource.Kind) {
 		err := objects{o.o.Cluster}.watch(ctx, kind, o.change)
 		o.o.Log.Debug("watch ended", "kind", kind.String(), "error", err)
 		o.change() // for changes that were missed
-		pause(ctx, watchPause)
+		pause.For(ctx, watchPause)
 	}
 }
 
@@ -98,13 +99,6 @@ func (o *Operator) change() {
 	select {
 	case o.changed <- struct{}{}:
 	default: // noted already
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/titrate/titrate/services/pause"
 )
 
 // head says which configuration is in force. Every change rewrites it.
@@ -201,7 +203,7 @@ func (o *History) Observe(cluster uint64, revision int64) error {
 
 // backOff waits a random time that grows with the attempt, up to 64 ms.
 func backOff(ctx context.Context, attempt int) {
-	pause(ctx, rand.N(time.Millisecond<<min(attempt, 6)))
+	pause.For(ctx, rand.N(time.Millisecond<<min(attempt, 6)))
 }
 
 func (s *Store) nameOf(key []byte) string {

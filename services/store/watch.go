@@ -13,6 +13,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
@@ -119,13 +120,13 @@ func (w *watcher) run(ctx context.Context) {
 					w.store.log.WarnContext(ctx, "configuration cannot be read; the last one stays in force; more "+
 						"such failures within a minute are not logged", "error", err)
 				})
-				pause(ctx, time.Second)
+				pause.For(ctx, time.Second)
 				continue
 			}
 		}
 		reset = w.follow(ctx)
 		w.store.ended(ctx, reset)
-		pause(ctx, rewatchDelay)
+		pause.For(ctx, rewatchDelay)
 	}
 }
 
@@ -367,11 +368,4 @@ func staged(h head, chunks []*controlv1.Configuration) Batch {
 		b.Deleted = append(b.Deleted, c.GetDeleted()...)
 	}
 	return b
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -15,17 +15,21 @@ const (
 	spread = 20
 )
 
-// Bounds of the load of all gateways together. They and their agents run on one machine.
+// Bounds of the load of all gateways together. They and their agents run on one machine, and a client that is new or
+// asks costs each of the agents something.
 const (
-	mostRequests = 5000   // per second
-	mostNew      = 15_000 // clients per second that come at first
+	mostRequests = 15_000 // per second, times agents
+	mostNew      = 45_000 // clients per second that come at first, times agents
 	// mostNewEach is the bound of each gateway. It asks owners 20,000 questions a second; four limits may use
 	// 3/16 each (package control/budget).
 	mostNewEach = 5000
 )
 
-// Rate returns the rate of the limit of each client in requests/s, for so many clients of all gateways.
-func Rate(clients int) float64 { return min(mostRate, mostRequests/(asked*float64(clients))) }
+// Rate returns the rate of the limit of each client in requests/s, for so many gateways with so many clients each.
+func Rate(gateways, clients int) float64 {
+	all := float64(gateways) * float64(clients)
+	return min(mostRate, mostRequests/float64(gateways)/(asked*all))
+}
 
 // plan is the order of a gateway's requests: all clients in turn, over and over.
 type plan struct {
@@ -43,7 +47,7 @@ type request struct {
 }
 
 // newClients is the number of clients per second that come to the gateway at first.
-func (p *plan) newClients() float64 { return min(mostNewEach, mostNew/float64(p.gateways)) }
+func (p *plan) newClients() float64 { return min(mostNewEach, mostNew/float64(p.gateways*p.gateways)) }
 
 // begins returns the seconds after which all clients have asked once.
 func (p *plan) begins() float64 { return float64(p.keys) / p.newClients() }
@@ -54,7 +58,7 @@ func (p *plan) due(t time.Duration) int {
 	if t.Seconds() < begins {
 		return int(t.Seconds() * p.newClients())
 	}
-	return p.keys + int((t.Seconds()-begins)*asked*Rate(p.gateways*p.keys)*float64(p.keys))
+	return p.keys + int((t.Seconds()-begins)*asked*Rate(p.gateways, p.keys)*float64(p.keys))
 }
 
 // next returns the next request.

@@ -307,8 +307,7 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 	}
 }
 
-// Sweep forgets keys at rest among the next part of all keys. Call it some forty times a second: questions wait
-// meanwhile.
+// Sweep forgets keys at rest in the next part of all keys, while questions wait. Call it forty times a second.
 func (d *Desk) Sweep(now time.Duration) {
 	s := &d.sweep
 	n := min(len(s.keys), s.part)

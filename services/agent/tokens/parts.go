@@ -20,9 +20,8 @@ import (
 // packet.
 
 const (
-	// stepEvery is the least time between two steps of the agreement. In each at most stepKeys owners take in another
-	// plan, some milliseconds of work: questions wait meanwhile. Owners that cannot yet are asked again after stepSlow
-	// if they are more.
+	// stepEvery is the least time between two steps of the agreement. Questions wait while at most stepKeys owners take
+	// in another plan in a step. Owners that cannot yet are asked again after stepSlow if they are more.
 	stepEvery, stepSlow = 20 * time.Millisecond, 200 * time.Millisecond
 	stepKeys            = 2048
 	// repeatFor is the time for which a statement is repeated each second. Then it is each repeatRarely seconds.

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/titrate/titrate/services/pause"
 )
 
 // campaign holds one session: it campaigns, leads, and returns why the session ended.
@@ -153,7 +155,7 @@ func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Elec
 				return errors.New("the leader's key was deleted")
 			}
 		case <-e.sharersChanged:
-			wait(under, shareWait)
+			pause.For(under, shareWait)
 			if err := e.share(under, contest); err != nil {
 				return err
 			}

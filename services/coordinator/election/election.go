@@ -53,6 +53,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/titrate/titrate/services/pause"
 )
 
 // Role is a candidate's part.
@@ -173,7 +175,7 @@ func (e *Elector) Run(ctx context.Context) {
 		if time.Since(started) > maxBackoff {
 			backoff = minBackoff
 		}
-		wait(ctx, backoff/2+rand.N(backoff))
+		pause.For(ctx, backoff/2+rand.N(backoff))
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
@@ -238,7 +240,7 @@ func (e *Elector) observe(ctx context.Context, contest *concurrency.Election, ow
 				e.follow(value)
 			}
 		}
-		wait(ctx, minBackoff)
+		pause.For(ctx, minBackoff)
 	}
 }
 
@@ -258,11 +260,4 @@ func (e *Elector) follow(leader string) {
 		return // it shares the pools, until another one says who does
 	}
 	e.set(State{Role: Following, Leader: leader})
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

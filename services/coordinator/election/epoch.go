@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/store"
 )
 
@@ -104,7 +105,7 @@ func (e *Elector) epochTooLow() bool {
 // from a backup, the events that the campaign and the leader wait for may never come.
 func (e *Elector) checkSession(ctx context.Context, own string) error {
 	var seen store.History
-	for wrong := 0; ctx.Err() == nil; wait(ctx, checkEvery) {
+	for wrong := 0; ctx.Err() == nil; pause.For(ctx, checkEvery) {
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		got, err := e.config.Client.Get(asking, e.config.Prefix+"/", clientv3.WithFirstCreate()...)
 		cancel()

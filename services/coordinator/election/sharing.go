@@ -15,6 +15,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/titrate/titrate/services/pause"
 )
 
 // Sharer is a candidate that shares the pools with others.
@@ -174,7 +176,7 @@ func (e *Elector) watchSharing(ctx context.Context) {
 	for ctx.Err() == nil {
 		revision, err := e.readSharing(ctx)
 		if err != nil {
-			wait(ctx, minBackoff)
+			pause.For(ctx, minBackoff)
 			continue
 		}
 		watching, cancel := context.WithTimeout(ctx, 5*checkEvery) // then it is read again, whatever was missed

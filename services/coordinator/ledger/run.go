@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/titrate/titrate/services/coordinator/booking"
+	"github.com/titrate/titrate/services/pause"
 	"github.com/titrate/titrate/services/store"
 )
 
@@ -46,7 +47,7 @@ func (l *Ledger) lead(ctx context.Context, epoch int64) {
 			said.Do(func() {
 				l.o.Log.Warn("bookings of calendar quotas are not stored; it is tried again", "error", err)
 			})
-			wait(ctx, openAgain)
+			pause.For(ctx, openAgain)
 		}
 	}
 }
@@ -131,7 +132,7 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 			select {
 			case <-l.first:
 				if !soon.Allow() {
-					wait(ctx, rest)
+					pause.For(ctx, rest)
 				}
 			case <-ctx.Done():
 			case <-time.After(rest):
@@ -224,7 +225,7 @@ func (l *Ledger) needed(ctx context.Context) bool {
 		cancel()
 		switch {
 		case err != nil:
-			wait(ctx, openAgain)
+			pause.For(ctx, openAgain)
 		case got.Count > 0:
 			return true
 		default:
@@ -238,12 +239,4 @@ func (l *Ledger) needed(ctx context.Context) bool {
 		}
 	}
 	return false
-}
-
-// wait waits for a time or the end of ctx.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
