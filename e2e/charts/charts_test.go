@@ -278,7 +278,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 func TestEnvoyConfigurations(t *testing.T) {
 	envoy, modules := os.Getenv("ENVOY_BIN"), abs(t, "../../bin")
 	if _, err := os.Stat(modules + "/libtitrate.so"); envoy == "" || err != nil {
-		t.Skip("needs ENVOY_BIN and bin/libtitrate.so: `make build envoy`, then `make test`")
+		t.Skip("needs ENVOY_BIN and bin/libtitrate.so: `make build envoy`, then `make e2e`")
 	}
 	configs := map[string]string{}
 	raw, err := os.ReadFile("../../deploy/envoy.yaml")

@@ -13,7 +13,7 @@ import (
 func TestGatewayDrains(t *testing.T) {
 	envoy, module := os.Getenv("ENVOY_BIN"), abs(t, "../../bin/libtitrate.so")
 	if _, err := os.Stat(module); envoy == "" || err != nil {
-		t.Skip("needs ENVOY_BIN and bin/libtitrate.so: `make build envoy`, then `make test`")
+		t.Skip("needs ENVOY_BIN and bin/libtitrate.so: `make build envoy`, then `make e2e`")
 	}
 	r := renderAll(t, "--set", "gateway.drainSeconds=2,gateway.concurrency=1")
 	container := r.pods["demo-gateway"].Containers[0]

@@ -172,7 +172,8 @@ func (t *Aggregator) checkFall(now time.Duration, s *site, check keyAt) {
 	if u == nil || u.check != check.at {
 		return
 	}
-	if u.check = 0; !u.used || u.said.at == 0 || info == nil {
+	u.check = 0
+	if !u.used || u.said.at == 0 || info == nil {
 		return
 	}
 	a := t.owned.AtHome(check.key, now.Seconds(), info.onlyFlow())

@@ -33,9 +33,7 @@ type Booking struct {
 	calendar.Want
 }
 
-func (d *Desk) packet(to string) *Packet {
-	return owners.At(d.packets, to)
-}
+func (d *Desk) packet(to string) *Packet { return owners.At(d.packets, to) }
 
 // answer returns the messages of an owner to a process here that wait to be sent.
 func (d *Desk) answer(process, life uint64) *exchange.QuotaReplies {

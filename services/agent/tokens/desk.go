@@ -294,7 +294,7 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 	if d.full { // a whole bucket that is forgotten loses nothing
 		every, idle = sweepFull, (*grant.Owner).Whole
 	}
-	if now-d.sweep.began < every {
+	if len(d.sweep.keys) > 0 || now-d.sweep.began < every {
 		return
 	}
 	d.sweep = sweep{now, idle, slices.Sorted(maps.Keys(d.owned)), len(d.owned)/sweepParts + leastSwept}

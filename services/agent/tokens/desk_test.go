@@ -148,6 +148,10 @@ func TestKeysAtRestAreLookedForInParts(t *testing.T) {
 	}
 	now := settled + time.Minute
 	b.Second(now, nil)
+	b.Second(now+sweepEvery, nil) // the search goes on: it does not begin again, or the last keys were never reached
+	if left, of := len(b.sweep.keys), keys-b.sweep.part; left != of {
+		t.Fatalf("%d keys are still to be looked at, want %d", left, of)
+	}
 	for n := 0; len(b.owned) > 0; n++ {
 		if before := len(b.owned); n > 5 {
 			t.Fatalf("%d keys after %d parts", before, n)

@@ -268,7 +268,8 @@ func (b *Box) Take() (item Taken, ok bool) {
 	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
 	b.waits[level]--
 	if level == Spare {
-		if b.spareTo = max(b.spareTo, f.at) + b.SpareCost; b.spareTo > f.at+spareAhead {
+		b.spareTo = max(b.spareTo, f.at) + b.SpareCost
+		if b.spareTo > f.at+spareAhead {
 			b.spareAt = b.spareTo
 		} else if b.waits[Spare] == 0 {
 			b.spareAt = f.at + spareGap
