@@ -71,14 +71,18 @@ func (d *Desk) knows(k *owned) bool {
 	return ok
 }
 
-// own begins to own a key.
+// own begins to own a key. If the key is owned already, what is known of it begins anew in the same place.
 func (d *Desk) own(now time.Duration, key, life uint64, p grant.Params) *owned {
 	begin := p
 	begin.Listen = int64(d.listenFor(now, key))
-	if k := d.owned[key]; k != nil {
+	k := d.owned[key]
+	if k == nil {
+		k = new(owned)
+		d.order = append(d.order, k)
+	} else {
 		d.disown(k)
 	}
-	k := &owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
+	*k = owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
 	d.owned[key] = k
 	d.room.Take(k.part)
 	d.beginParts(now, k)
@@ -95,16 +99,15 @@ func partOf(q *exchange.TokenRequest) budget.ID {
 
 // name puts a key's tenant, limit and client in force, with what they are allowed. Before a key was named gateways have
 // only been sent this owner.
-func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.Params) *owned {
+func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.Params) {
 	if k.name.Limit == "" {
-		k = d.own(now, k.key, k.life, p)
+		d.own(now, k.key, k.life, p)
 	}
 	k.name, k.revision = name, d.o.Revision()
 	d.room.Free(k.part)
 	k.part = budget.Of(name.Tenant, name.Limit)
 	d.room.Take(k.part)
 	k.configure(now, p)
-	return k
 }
 
 // renew gives a key the numbers of the configuration in force. The key keeps its numbers if the

@@ -53,6 +53,7 @@ type Desk struct {
 	now       time.Duration // of the latest call
 	lives     uint64
 	owned     map[uint64]*owned
+	order     []*owned     // those of owned that sweep has not taken, and some that have gone
 	room      *budget.Room // of owned, for limits
 	clients   map[owners.Process]*client
 	numbers   map[grant.Peer]*client
@@ -236,7 +237,7 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 		k = d.own(now, q.Key, d.o.Life+d.lives, p)
 	}
 	if name != nil {
-		if k = d.name(now, k, *name, p); d.o.Owned != nil {
+		if d.name(now, k, *name, p); d.o.Owned != nil {
 			d.o.Owned(q.Key)
 		}
 	}
@@ -297,8 +298,8 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 	if len(d.sweep.keys) > 0 || now-d.sweep.began < every {
 		return
 	}
-	d.sweep = sweep{now, idle, slices.Sorted(maps.Keys(d.owned)), len(d.owned)/sweepParts + leastSwept}
-	d.full = false
+	d.sweep = sweep{now, idle, d.order, len(d.order)/sweepParts + leastSwept}
+	d.order, d.full = nil, false
 	d.Sweep(now)
 	for _, c := range d.clients {
 		if len(c.keys) > len(d.owned) { // owners have forgotten it
@@ -311,9 +312,13 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 func (d *Desk) Sweep(now time.Duration) {
 	s := &d.sweep
 	n := min(len(s.keys), s.part)
-	for _, key := range s.keys[:n] {
-		if k := d.owned[key]; k != nil && s.idle(k.o, int64(now)) {
+	for _, k := range s.keys[:n] {
+		switch {
+		case d.owned[k.key] != k: // it has gone
+		case s.idle(k.o, int64(now)):
 			d.disown(k)
+		default:
+			d.order = append(d.order, k)
 		}
 	}
 	s.keys = s.keys[n:]
@@ -323,7 +328,7 @@ func (d *Desk) Sweep(now time.Duration) {
 type sweep struct {
 	began time.Duration
 	idle  func(*grant.Owner, int64) bool
-	keys  []uint64 // still to be looked at
+	keys  []*owned // still to be looked at: out of Desk.order
 	part  int      // so many at a time
 }
 

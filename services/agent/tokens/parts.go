@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -45,8 +44,8 @@ type parts struct {
 	roster  *grant.Roster // of the plan; nil: no gateway has had parts yet
 	planned time.Duration // when it began
 	dropped dropped
-	pending []uint64 // keys whose owners have to take it in
-	refused []uint64 // keys that have left pending, and whose owners cannot yet
+	pending []*owned // have to take it in
+	refused []*owned // have left pending, and cannot yet
 	named   map[owners.Process]*member
 	members map[grant.Peer]*member
 	calling lines // of calls
@@ -251,15 +250,14 @@ func (d *Desk) adopt(now time.Duration, plan grant.Plan) (all bool) {
 		p.pending, p.refused = p.refused, nil
 	}
 	n := min(len(p.pending), stepKeys)
-	for _, key := range p.pending[:n] {
-		k := d.owned[key]
-		if k == nil || k.away || k.roster == p.roster {
+	for _, k := range p.pending[:n] {
+		if d.owned[k.key] != k || k.away || k.roster == p.roster {
 			continue
 		}
-		if k.o.SetRoster(int64(now), p.roster, outbox{d, key}) {
+		if k.o.SetRoster(int64(now), p.roster, outbox{d, k.key}) {
 			k.roster = p.roster
 		} else {
-			p.refused = append(p.refused, key)
+			p.refused = append(p.refused, k)
 		}
 		d.schedule(k)
 	}
@@ -292,7 +290,7 @@ func (d *Desk) setPlan(now time.Duration, plan grant.Plan) {
 		r.Members, r.Since = append(r.Members, m.number), append(r.Since, m.since)
 	}
 	p.plan, p.roster, p.planned = plan, r, now
-	p.pending, p.refused = slices.Sorted(maps.Keys(d.owned)), nil // in the same order in each run
+	p.pending, p.refused = slices.Concat(d.sweep.keys, d.order), nil
 }
 
 // hasLeft reports whether a member of before is none any more.
