@@ -164,6 +164,8 @@ type Limit struct {
 	// Precision says how close the limit is held over all replicas. Unstated is Local for a limit
 	// that cannot be Exact.
 	Precision Precision `json:"precision,omitempty"`
+	// Scope says whether an Exact limit is exact within each site, or over all sites.
+	Scope Scope `json:"scope,omitempty"`
 	// Identity is the name of the identity that distinguishes clients; "": the client. A
 	// request that has no such identity is the client "". PerTenant needs none.
 	Identity string `json:"identity,omitempty"`

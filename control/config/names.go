@@ -46,6 +46,15 @@ const (
 	Exact                     // the owner of a key has its one bucket; requests wait for its answer where needed
 )
 
+// Scope says among which agents a key of an Exact limit has its owner.
+type Scope uint8
+
+// The scopes.
+const (
+	SiteScope   Scope = iota // of each site; the sites' owners share the limit by a ledger
+	GlobalScope              // of all sites: one owner
+)
+
 // Per says what a period of a quota is.
 type Per uint8
 
@@ -72,6 +81,7 @@ var (
 	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
 	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
 	precisions = enumeration{"precision", []string{"UNSTATED", "LOCAL", "EXACT"}}
+	scopes     = enumeration{"scope", []string{"SITE", "GLOBAL"}}
 	pers       = enumeration{"quota.per", []string{"MONTH", "WEEK", "DAY", "YEAR"}}
 	losses     = enumeration{"quota.on_loss", []string{"OPEN", "CLOSED"}}
 	modes      = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
@@ -99,6 +109,15 @@ func (p Precision) MarshalText() ([]byte, error) { return precisions.write(uint8
 func (p *Precision) UnmarshalText(name []byte) error {
 	return precisions.read(string(name), (*uint8)(p))
 }
+
+// String is the scope's name.
+func (s Scope) String() string { return scopes.name(uint8(s)) }
+
+// MarshalText is the scope's name.
+func (s Scope) MarshalText() ([]byte, error) { return scopes.write(uint8(s)) }
+
+// UnmarshalText reads a scope's name; "" is SiteScope. The error is a *FieldError.
+func (s *Scope) UnmarshalText(name []byte) error { return scopes.read(string(name), (*uint8)(s)) }
 
 // String is the period's name.
 func (p Per) String() string { return pers.name(uint8(p)) }

@@ -152,11 +152,14 @@ func (l *Limit) validate(path string) error {
 		}
 	}
 	if err := cmp.Or(l.validatePlans(path), l.validateRequestedRate(path), modes.check(path, uint8(l.Mode)),
-		precisions.check(path, uint8(l.Precision))); err != nil {
+		precisions.check(path, uint8(l.Precision)), scopes.check(path, uint8(l.Scope))); err != nil {
 		return err
 	}
-	if l.Precision == Exact && l.Queued() {
+	switch {
+	case l.Precision == Exact && l.Queued():
 		return &FieldError{join(path, "precision"), l.Precision, "LOCAL for a limit with a queue, or no queue"}
+	case l.Scope == GlobalScope && l.Precision != Exact:
+		return &FieldError{join(path, "scope"), l.Scope, "SITE, or a precision of EXACT beside it"}
 	}
 	return l.Queue.validate(path)
 }

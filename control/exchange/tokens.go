@@ -4,6 +4,7 @@ import "github.com/titrate/titrate/control/grant"
 
 // TokenRequests are a gateway's requests to the owners of keys, see package grant.
 type TokenRequests struct {
+	Global bool // to the owners of all sites: for limits of that scope
 	// Registered is the Owners.View of which all owners know by now what the gateway holds; 0: not
 	// all of them do.
 	Registered uint64
@@ -65,6 +66,7 @@ func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client
 // TokenAnswers are the answers of owners to a gateway, in their order: all Grants, then all
 // Recalls. Any order does, see package grant.
 type TokenAnswers struct {
+	Global bool // of the owners of all sites: for limits of that scope
 	// Owners, if its List is not empty, are the owners from now on: the gateway sends the new owner of a
 	// key what it knows of the key.
 	Owners  Owners
@@ -140,7 +142,7 @@ func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
 	grants, recalls, calls := a.Grants, a.Recalls, a.Calls
 	parts := []*TokenAnswers{}
 	for first := true; first || len(grants)+len(recalls)+len(calls) > 0; first = false {
-		p, room := &TokenAnswers{}, max(1, bytes/tokenBytes)
+		p, room := &TokenAnswers{Global: a.Global}, max(1, bytes/tokenBytes)
 		if first {
 			p.Owners, p.Division = a.Owners, a.Division
 		}
@@ -155,11 +157,11 @@ func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
 // Parts is the same for requests: the last part says what is registered.
 func (q *TokenRequests) Parts(bytes int) (parts []*TokenRequests) {
 	for _, list := range split(q.List, bytes, func(r *TokenRequest) int { return tokenBytes + r.Len() }) {
-		parts = append(parts, &TokenRequests{List: list})
+		parts = append(parts, &TokenRequests{Global: q.Global, List: list})
 	}
 	if len(q.Answers) > 0 {
 		for _, list := range split(q.Answers, bytes, func(*PartAnswer) int { return tokenBytes }) {
-			parts = append(parts, &TokenRequests{Answers: list})
+			parts = append(parts, &TokenRequests{Global: q.Global, Answers: list})
 		}
 	}
 	parts[len(parts)-1].Divides = q.Divides

@@ -119,7 +119,7 @@ func (e *Engine) accountLimit(c *call, l *limit, u *Usage) {
 	e.keys.Account(c.keysOf(l), c.under(l), c.now, cost*int64(u.Admitted), d)
 	if e.isExact(l.exact) && u.Admitted > 0 {
 		k := c.tokenKey(l)
-		e.tokens.Spend(&k, c.now, cost*int64(u.Admitted))
+		e.tokensOf(l).Spend(&k, c.now, cost*int64(u.Admitted))
 	}
 	if l.name == u.By && u.Refused > 0 {
 		e.tallyMany(l, didRefuse, u.Refused)

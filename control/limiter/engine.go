@@ -19,7 +19,7 @@ import (
 // The order of its locks is in package lock.
 type Engine struct {
 	keys   keys.Store
-	tokens tokens.Store[*tokenWait]
+	tokens [scopes]tokens.Store[*tokenWait]
 	places tokenPlaces
 	slots  slotStore
 	snap   atomic.Pointer[snapshot]
@@ -84,7 +84,9 @@ func New(o Options) *Engine {
 	e.shares.Store(&shares{})
 	e.heard.version.Store(1)
 	e.keys.Init(keys.Options{Keys: o.Keys, Contended: o.Contended, View: &e.member, Rand: o.Rand, Start: o.Start})
-	e.tokens.Init(exactKeys, o.Ask, e.allow)
+	for scope, hold := range []int64{tokens.Hold, tokens.HoldGlobal} {
+		e.tokens[scope].Init(exactKeys, hold, o.Ask, func(k *tokens.Key) bool { return e.allow(scope, k) })
+	}
 	e.slots.init(o.Start, o.Ask)
 	return e
 }

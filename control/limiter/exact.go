@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"slices"
-	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/grant"
@@ -40,6 +39,7 @@ const (
 	never exactness = iota
 	whileNear
 	always
+	overSites // always, by owners among the agents of all sites
 )
 
 // exactnessOf says when a limit is EXACT. One with a queue, or that is not enforced, never is.
@@ -47,6 +47,8 @@ func exactnessOf(c *config.Limit) exactness {
 	switch {
 	case c.Mode != config.Enforce || c.Queued() || c.Concurrency > 0 || c.Quota != nil:
 		return never
+	case c.Scope == config.GlobalScope:
+		return overSites
 	case c.Precision == config.Unstated:
 		return whileNear
 	case c.Precision == config.Exact:
@@ -57,7 +59,7 @@ func exactnessOf(c *config.Limit) exactness {
 
 // isExact reports whether what is EXACT so far is EXACT now.
 func (e *Engine) isExact(x exactness) bool {
-	return x == always || x == whileNear && e.near.Load() != 0
+	return x >= always || x == whileNear && e.near.Load() != 0
 }
 
 // setNear puts limits that state no precision under owners, or takes them from owners.
@@ -66,12 +68,12 @@ func (e *Engine) setNear(now int64, near bool) {
 		return
 	}
 	if near {
-		e.tokens.While(now, true)
+		e.tokens[ofSite].While(now, true)
 		e.near.Store(max(now, 1))
 		return
 	}
 	e.near.Store(0)
-	e.tokens.While(now, false)
+	e.tokens[ofSite].While(now, false)
 }
 
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
@@ -96,7 +98,7 @@ func (e *Engine) decidePaid(c *call, out *Outcome) (done bool) {
 			continue
 		}
 		e.beginPart(c, l, &k)
-		switch wait, got := e.tokens.Take(&k, c.now, c.costOf(l)); got {
+		switch wait, got := e.tokensOf(l).Take(&k, c.now, c.costOf(l)); got {
 		case grant.Admitted:
 			e.mirror(c, i, l)
 		case grant.Refused:
@@ -166,15 +168,36 @@ func (l *limit) tokenKey(plan, client string) tokens.Key {
 	return k
 }
 
-// allow gives a key of an EXACT limit the numbers of now, and reports whether its limit is known.
-func (e *Engine) allow(k *tokens.Key) bool {
+// The tokens of an Engine by their owners: those of a site, and those of all sites.
+const (
+	ofSite = iota
+	ofAll
+	scopes
+)
+
+func scopeOf(global bool) int {
+	if global {
+		return ofAll
+	}
+	return ofSite
+}
+
+// tokensOf has the tokens of a limit.
+func (e *Engine) tokensOf(l *limit) *tokens.Store[*tokenWait] {
+	return &e.tokens[scopeOf(l.exact == overSites)]
+}
+
+// allow gives a key of an EXACT limit the numbers of now, and reports whether its limit is known and of the scope.
+func (e *Engine) allow(scope int, k *tokens.Key) bool {
 	s := e.snap.Load()
 	if s == nil || s.tenants[k.Tenant] == nil {
 		return false
 	}
 	limits := s.tenants[k.Tenant].limits
 	i := slices.IndexFunc(limits, func(l *limit) bool { return l.name == k.Limit })
-	if i < 0 || limits[i].exact == never || k.Plan != "" && limits[i].plans[k.Plan] == nil {
+	switch {
+	case i < 0, limits[i].exact == never, scopeOf(limits[i].exact == overSites) != scope,
+		k.Plan != "" && limits[i].plans[k.Plan] == nil:
 		return false
 	}
 	k.Numbers = limits[i].tokenKey(k.Plan, k.Client).Numbers
@@ -200,7 +223,7 @@ func (e *Engine) putBack(c *call) {
 		l := c.route.limits[i]
 		client := c.under(l)
 		k := c.tokenKey(l)
-		e.tokens.PutBack(&k, c.now, c.costOf(l))
+		e.tokensOf(l).PutBack(&k, c.now, c.costOf(l))
 		e.keys.Refund(c.keysOf(l), client, c.now, c.costOf(l), c.paid.overflow>>i&1 != 0)
 	}
 	c.paid = charged{}
@@ -220,7 +243,7 @@ func (e *Engine) putBackPaid(f *flow, i int32, now int64) {
 // oweTokens reports to the owner of a limit's key the cost that was admitted without its tokens.
 func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 	k := c.tokenKey(l)
-	e.tokens.Owe(&k, c.now, cost)
+	e.tokensOf(l).Owe(&k, c.now, cost)
 }
 
 // usage returns the use of a limit by a client, by the owner's bucket if that is known here, else by
@@ -229,7 +252,7 @@ func (e *Engine) usage(c *call, l *limit) keys.Usage {
 	u := e.keys.Usage(c.keysOf(l), c.under(l), c.now, c.costOf(l))
 	if e.isExact(l.exact) {
 		k := c.tokenKey(l)
-		if spent, wait, ok := e.tokens.Usage(&k, c.now, c.costOf(l)); ok {
+		if spent, wait, ok := e.tokensOf(l).Usage(&k, c.now, c.costOf(l)); ok {
 			u.Local, u.Spent, u.Wait = u.Limit, spent, wait
 		}
 	}
@@ -256,12 +279,12 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			e.count(l, didLedger)
 			continue
 		}
-		wait, got := e.tokens.Take(&k, c.now, c.costOf(l))
+		wait, got := e.tokensOf(l).Take(&k, c.now, c.costOf(l))
 		if got == grant.Waits {
 			w := e.newTokenWait(c, r, ticket, i, ledger)
-			if wait, got = e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {
+			if wait, got = e.tokensOf(l).Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {
 				c.route.flow.countHeld()
-				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(tokens.Hold), Limit: l.name,
+				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: e.tokensOf(l).Hold(), Limit: l.name,
 					Flight: c.route.flight}
 				return out, w.handle, true
 			}

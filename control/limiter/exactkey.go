@@ -5,6 +5,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
 )
 
 // ClientKey returns the hash of a client's key of a tenant's limit, by which a [config.Override] goes.
@@ -41,11 +42,12 @@ func overrideOf(in *config.Set, at config.Instant, l *config.Limit, n *exchange.
 type KeyBucket struct {
 	Key uint64
 	grant.Params
-	exact exactness
+	Global bool // its owner is one of the agents of all sites, see [config.GlobalScope]
+	exact  exactness
 }
 
 // IsExact reports whether owners grant its tokens, where gateways are near or are not.
-func (b *KeyBucket) IsExact(near bool) bool { return b.exact == always || b.exact == whileNear && near }
+func (b *KeyBucket) IsExact(near bool) bool { return b.exact >= always || b.exact == whileNear && near }
 
 // BucketOf returns the bucket of a key at an instant. Not ok: the configuration has no such limit, or the limit has no
 // bucket. O(limits of the tenant).
@@ -66,6 +68,9 @@ func BucketOf(in *config.Set, at config.Instant, n *exchange.KeyName) (b KeyBuck
 	b.Key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, n.Plan).Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	numbers := numbersOf(l, allowed)
 	b.Params = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
-	b.exact = exactnessOf(l)
+	if b.exact = exactnessOf(l); b.exact == overSites {
+		b.Global = true
+		b.Hold, b.Horizon = tokens.HoldGlobal, tokens.HorizonGlobal
+	}
 	return b, b.Rate > 0
 }

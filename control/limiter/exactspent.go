@@ -45,7 +45,7 @@ func (e *Engine) exactSince(c *call, l *limit, k *tokens.Key) int64 {
 // beginPart charges the key's standing part with what the ledger let pass before the limit was EXACT, or while there
 // was no link. What it did before there were parts their owner knows.
 func (e *Engine) beginPart(c *call, l *limit, k *tokens.Key) {
-	begun := e.tokens.PartsBegun()
+	begun := e.tokensOf(l).PartsBegun()
 	if begun == 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (e *Engine) beginPart(c *call, l *limit, k *tokens.Key) {
 		return
 	}
 	if spent := e.spentSince(c, l, k, since); spent > 0 {
-		e.tokens.BeginPart(k, c.now, spent, since)
+		e.tokensOf(l).BeginPart(k, c.now, spent, since)
 	}
 }
 
@@ -68,9 +68,9 @@ func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 	spent, since, debt := e.keys.AfterCut(c.keysOf(l), c.under(l), c.now)
 	switch {
 	case debt:
-		e.tokens.EmptyPart(k, c.now)
+		e.tokensOf(l).EmptyPart(k, c.now)
 	case since != 0:
-		e.tokens.Learn(k, c.now, int64(spent*grant.Token), since)
+		e.tokensOf(l).Learn(k, c.now, int64(spent*grant.Token), since)
 	}
 	return debt
 }

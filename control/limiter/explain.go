@@ -134,8 +134,8 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	}
 	if state.Exact {
 		k := c.tokenKey(l)
-		state.Silent, state.Unasked = e.tokens.Silent(&k), e.tokens.Unowned(&k, c.now)
-		state.Parted = e.tokens.Parted(&k, c.now)
+		state.Silent, state.Unasked = e.tokensOf(l).Silent(&k), e.tokensOf(l).Unowned(&k, c.now)
+		state.Parted = e.tokensOf(l).Parted(&k, c.now)
 	}
 	if !l.perTenant {
 		state.Client = client

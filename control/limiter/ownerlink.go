@@ -20,17 +20,19 @@ func (e *Engine) PollSlots(now int64, out []*exchange.SlotAsks) (all []*exchange
 // LinkSlots says whether an agent carries what PollSlots returns, and answers.
 func (e *Engine) LinkSlots(up bool) { e.slots.keys.Link(up) }
 
-// PollTokens appends what the owners of EXACT limits' keys are to be sent now. It returns when
+// PollTokens appends what the owners of EXACT limits' keys are to be sent now, for its scope. It returns when
 // there is more to send, in nanoseconds of the engine's clock; 0: when Options.Ask is called.
 func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64) {
-	return e.tokens.Poll(now, out)
+	return e.tokens[scopeOf(out.Global)].Poll(now, out)
 }
 
 // LinkTokens says whether an agent carries what PollTokens returns, and answers. While none
 // does, no request waits for an owner: what this replica has of a bucket it goes on with, and
 // the ledger decides the rest.
 func (e *Engine) LinkTokens(now int64, up bool) {
-	e.tokens.Link(now, up)
+	for i := range e.tokens {
+		e.tokens[i].Link(now, up)
+	}
 	if e.linked.CompareAndSwap(linkLost, max(now, 1)); !up {
 		e.linked.Store(linkLost)
 	}
@@ -41,12 +43,18 @@ const linkLost = -1
 
 // ForgetTokens drops what owners have granted: the agent is gone for so long that they take it
 // for spent.
-func (e *Engine) ForgetTokens() { e.tokens.Forget() }
+func (e *Engine) ForgetTokens() {
+	for i := range e.tokens {
+		e.tokens[i].Forget()
+	}
+}
 
 // ReleaseTokens gives back what owners have granted, idle slots too, because this process ends; PollTokens and
 // PollSlots have what they are sent.
 func (e *Engine) ReleaseTokens(now int64) {
-	e.tokens.Release(now)
+	for i := range e.tokens {
+		e.tokens[i].Release(now)
+	}
 	e.slots.keys.Release(now)
 	e.slots.units.Release(now)
 }

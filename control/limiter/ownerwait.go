@@ -15,7 +15,7 @@ import (
 )
 
 // Requests that wait for the owners of their EXACT limits' keys. Such a request has one time, from
-// when it began to wait, for all of its limits: tokens.Hold.
+// when it began to wait, for all of its limits: tokens.Hold, or tokens.HoldGlobal for those of a GLOBAL scope.
 //
 // The thread that ends the wait for one limit takes the request to the next one (resume) while another
 // thread may cancel it. tokenWait.mu puts them in order. So a Cancel meets the request in a line, in the
@@ -73,11 +73,11 @@ func (e *Engine) freeTokenWait(w *tokenWait) {
 
 // AnswerTokens takes in what owners say, and appends the events of requests that this ends.
 func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
-	if len(a.Owners.List) > 0 {
+	if len(a.Owners.List) > 0 && !a.Global {
 		e.slots.keys.SetOwners(now, a.Owners)
 		e.slots.units.SetOwners(now, a.Owners)
 	}
-	for _, ended := range e.tokens.Answer(now, a, nil) {
+	for _, ended := range e.tokens[scopeOf(a.Global)].Answer(now, a, nil) {
 		out = e.resume(now, ended, out)
 	}
 	return out
@@ -85,18 +85,22 @@ func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) 
 
 // tickTokens ends the waits that have lasted for too long.
 func (e *Engine) tickTokens(now int64, out []Event) []Event {
-	for _, ended := range e.tokens.Expire(now, nil) {
-		out = e.resume(now, ended, out)
+	for i := range e.tokens {
+		for _, ended := range e.tokens[i].Expire(now, nil) {
+			out = e.resume(now, ended, out)
+		}
+		e.tokens[i].Sweep(now)
 	}
-	e.tokens.Sweep(now)
 	e.places.sweep(e)
 	return out
 }
 
 // drainTokens ends all waits for owners, as Drain does.
 func (e *Engine) drainTokens(now int64, out []Event) []Event {
-	for _, ended := range e.tokens.Drain(nil) {
-		out = e.drainTokenWait(now, ended.Waiter.Of, out)
+	for i := range e.tokens {
+		for _, ended := range e.tokens[i].Drain(nil) {
+			out = e.drainTokenWait(now, ended.Waiter.Of, out)
+		}
 	}
 	out = e.resumeSlots(now, out) // they may need another slot, and wait for it
 	e.slots.addSlots(e.slots.keys.Drain(now, nil))
@@ -180,7 +184,7 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 			continue
 		}
 		w.paid, w.at, w.by, w.asked, w.Cost = c.paid, i, l, c.now, c.costOf(l)
-		switch wait, got := e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got {
+		switch wait, got := e.tokensOf(l).Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got {
 		case grant.Waits:
 			return out
 		case grant.Admitted:
@@ -278,7 +282,7 @@ func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
 	switch {
 	case w.released && e.leave(now, w):
 		e.unrelease(now, w)
-	case !w.released && e.tokens.Leave(&w.Waiter, now):
+	case !w.released && e.tokensOf(w.by).Leave(&w.Waiter, now):
 		c := w.call(now)
 		e.putBack(&c)
 	} // else the thread that has ended its wait puts back what it has paid

@@ -62,7 +62,7 @@ func endWaits(f *exactFleet, e *Engine, now int64) []tokens.Ended[*tokenWait] {
 		waiting := f.answers[0]
 		f.answers[0] = nil
 		for i := range waiting {
-			if ended := e.tokens.Answer(now, &waiting[i], nil); len(ended) > 0 {
+			if ended := e.tokens[0].Answer(now, &waiting[i], nil); len(ended) > 0 {
 				return ended
 			}
 		}
@@ -90,7 +90,7 @@ func TestCancelBesideAnAnswer(t *testing.T) {
 		if !cancelled {
 			want--
 		}
-		if e.tokens.Stats().Keys == 2 { // else the second limit was never asked
+		if e.tokens[0].Stats().Keys == 2 { // else the second limit was never asked
 			expectFree(t, e, &r, sec, want)
 		}
 	}

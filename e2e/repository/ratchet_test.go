@@ -17,7 +17,7 @@ import (
 // ratchets bound figures of the repository from above. A figure that falls lowers its bound; none is raised without a
 // reason in the commit. wanted is the bound that is aimed at.
 var ratchets = map[string]struct{ most, wanted int }{
-	"lines of services besides tests and generated code": {66_109, 42_500},
+	"lines of services besides tests and generated code": {66_350, 42_500},
 	"packages of the laboratory in titrate":              {0, 0},
 	"packages of others in titrate":                      {385, 385},
 	"MB of titrate, stripped":                            {34, 28},

@@ -40,9 +40,9 @@ type sender struct {
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // reused for each message
 
-	tokens     exchange.TokenRequests // reused for each message
-	slots      []*exchange.SlotAsks   // likewise
-	quotas     []*exchange.QuotaAsks  // likewise
+	tokens     [2]exchange.TokenRequests // to owners of this site, and of all; reused for each message
+	slots      []*exchange.SlotAsks      // likewise
+	quotas     []*exchange.QuotaAsks     // likewise
 	registered exchange.Registered
 }
 
@@ -84,10 +84,13 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		return nil
 	}
 	now := s.o.Now()
-	s.tokens.List, s.tokens.Answers = s.tokens.List[:0], s.tokens.Answers[:0]
 	wait := time.Hour
-	if next := s.o.Engine.PollTokens(now, &s.tokens); next != 0 {
-		wait = time.Duration(max(next-now, 1))
+	for i := range s.tokens {
+		q := &s.tokens[i]
+		q.Global, q.List, q.Answers = i == 1, q.List[:0], q.Answers[:0]
+		if next := s.o.Engine.PollTokens(now, q); next != 0 {
+			wait = min(wait, time.Duration(max(next-now, 1)))
+		}
 	}
 	slotsDue, err := s.sendSlots(now)
 	if err != nil {
@@ -103,12 +106,14 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		}
 	}
 	again.Reset(wait)
-	if s.tokens.Empty() {
-		return nil
-	}
-	for _, part := range s.tokens.Parts(link.MaxTokens) {
-		if err := s.w.Write(part); err != nil {
-			return err
+	for i := range s.tokens {
+		if s.tokens[i].Empty() {
+			continue
+		}
+		for _, part := range s.tokens[i].Parts(link.MaxTokens) {
+			if err := s.w.Write(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -122,7 +127,7 @@ func (s *sender) sendSlots(now int64) (next int64, err error) {
 	}
 	var known uint64
 	s.slots, next, known = s.o.Engine.PollSlots(now, s.slots[:0])
-	s.tokens.Registered = s.registered.Add(s.tokens.Registered, known)
+	s.tokens[0].Registered = s.registered.Add(s.tokens[0].Registered, known)
 	for _, m := range s.slots {
 		for _, part := range m.Parts(link.MaxTokens) {
 			if err := s.w.Write(part); err != nil {

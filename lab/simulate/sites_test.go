@@ -69,16 +69,23 @@ func TestSiteCutOff(t *testing.T) {
 		cut  time.Duration
 		rate float64 // and burst
 		quotav1.Precision
+		quotav1.Scope
 	}{
-		{30 * time.Second, 100, quotav1.Precision_PRECISION_UNSPECIFIED},
-		{30 * time.Second, 100, quotav1.Precision_LOCAL},
-		{6 * time.Minute, 100, quotav1.Precision_PRECISION_UNSPECIFIED},
-		{6 * time.Minute, 100, quotav1.Precision_LOCAL},
-		{time.Hour, 10, quotav1.Precision_PRECISION_UNSPECIFIED},
+		{30 * time.Second, 100, quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Scope_SITE},
+		{30 * time.Second, 100, quotav1.Precision_LOCAL, quotav1.Scope_SITE},
+		{6 * time.Minute, 100, quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Scope_SITE},
+		{6 * time.Minute, 100, quotav1.Precision_LOCAL, quotav1.Scope_SITE},
+		{30 * time.Second, 100, quotav1.Precision_EXACT, quotav1.Scope_GLOBAL},
+		{6 * time.Minute, 100, quotav1.Precision_EXACT, quotav1.Scope_GLOBAL},
+		{time.Hour, 10, quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Scope_SITE},
 	} {
-		t.Run(fmt.Sprintf("%v at %g per second, %s", c.cut, c.rate, c.Precision), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v at %g per second, %s %s", c.cut, c.rate, c.Precision, c.Scope), func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && c.cut > time.Minute {
+				t.Skip("make simulations plays it")
+			}
 			s := overSites(begins+c.cut+heals, 40*time.Millisecond, c.rate, c.rate, c.Precision)
+			s.Resources[1].(*quotav1.Limit).Scope = c.Scope
 			s.Clients = []scenario.Client{
 				{Name: "home", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.8 * c.rate), Route: atSite1},
 				{Name: "below", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.6 * c.rate)},
@@ -98,5 +105,38 @@ func TestSiteCutOff(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A limit of the scope GLOBAL is exact over sites where its burst is 8 times what comes in during the way between them.
+func TestGlobalScope(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []time.Duration{12500 * time.Microsecond, 40 * time.Millisecond, 125 * time.Millisecond} {
+		for _, l := range []struct{ rate, burst float64 }{{10, 10}, {100, 100}, {1000, 1000}} {
+			if testing.Short() && l.rate != 100 {
+				continue
+			}
+			s := overSites(20*time.Second, apart, l.rate, l.burst, quotav1.Precision_EXACT)
+			s.Resources[1].(*quotav1.Limit).Scope = quotav1.Scope_GLOBAL
+			client := func(name string, load float64, r scenario.Route) scenario.Client {
+				return scenario.Client{Name: name, Tenant: "acme", Cost: 1, Demand: scenario.Poisson(load * l.rate),
+					Route: r}
+			}
+			s.Clients = []scenario.Client{client("below", .6, scenario.Route{}), client("above", 1.5, scenario.Route{}),
+				client("calm", .6, atSite1), client("home", 1.5, atSite1)}
+			name := fmt.Sprintf("%v apart, %g/s, burst %g", apart, l.rate, l.burst)
+			played := run(t, s, Options{}).Systems[0]
+			t.Logf("%s: waits %+v", name, played.Waits)
+			for _, k := range played.Keys {
+				ratio := float64(k.Admitted) / float64(k.Central)
+				t.Logf("%s: %s: excess %.1f, wrongly %d of %d, of one bucket %.3f", name, k.Client, k.WorstExcess, k.Wrongful,
+					k.Offered, ratio)
+				switch spread := k.Client == "below" || k.Client == "above"; {
+				case k.Client != "above" && k.Wrongful > 0, 100*k.Wrongful > k.Offered, ratio < .98,
+					spread && k.WorstExcess > 1+2*l.rate*apart.Seconds(), !spread && k.WorstExcess > 1:
+					t.Errorf("%s: %+v", name, k)
+				}
+			}
+		}
 	}
 }

@@ -27,8 +27,8 @@ const (
 	sizeRequest     = 15*8 + 3*4 + 4
 	sizeGrant       = 9*8 + 2*4 + 4
 	sizeRecall      = 4*8 + 3*4
-	sizeRequests    = 8
-	sizeAnswers     = 8
+	sizeRequests    = 9
+	sizeAnswers     = 9
 	sizeOwner       = 2 * 8
 	sizeSlotAsks    = 2 * 8
 	sizeSlotAsk     = 10*8 + 2*4 + 3 + 3*2

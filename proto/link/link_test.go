@@ -88,6 +88,7 @@ func finite(c *config.Config) {
 		for j := range list {
 			list[j].Rate, list[j].Burst = 1.25, 3
 			list[j].Precision %= 3
+			list[j].Scope %= 2
 			if list[j].RequestedRate != (config.RateBounds{}) {
 				list[j].RequestedRate = config.RateBounds{Least: 1, Most: 2.5, Per: 60}
 			}

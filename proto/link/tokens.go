@@ -4,6 +4,7 @@ import "github.com/titrate/titrate/control/exchange"
 
 func codeTokenRequests(c *coder, m *exchange.TokenRequests) {
 	c.record("requests", sizeRequests, func() {
+		c.boolean("global", &m.Global)
 		c.u64("registered", &m.Registered)
 		codeDivision(c, "divides", &m.Divides)
 		inline(c, "answers", &m.Answers, codePartAnswer)
@@ -13,6 +14,7 @@ func codeTokenRequests(c *coder, m *exchange.TokenRequests) {
 
 func codeTokenAnswers(c *coder, m *exchange.TokenAnswers) {
 	c.record("answers", sizeAnswers, func() {
+		c.boolean("global", &m.Global)
 		c.u64("view", &m.Owners.View)
 		codeDivision(c, "division", &m.Division)
 		inline(c, "calls", &m.Calls, codePartCall)

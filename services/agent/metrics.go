@@ -182,6 +182,10 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Divided) })},
 	{Name: "titrate.agent.exact", Help: "1 while limits that state no precision are EXACT, see --exact-within.",
 		Read: telemetry.Is(func(m measurements) bool { return m.core.Exact })},
+	{Name: "titrate.agent.global",
+		Help: "1 while owners decide limits of the scope GLOBAL, 0 while ledgers do. Then a site, or a majority of " +
+			"the agents, is unreachable.",
+		Read: telemetry.Is(func(m measurements) bool { return m.core.GlobalWhy == "" })},
 	{Name: "titrate.agent.exact.switches", Counter: true,
 		Help: "How often limits that state no precision became EXACT or LOCAL.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Switches) })},

@@ -77,6 +77,8 @@ type reachStatus struct {
 	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
 	Exact    bool   `json:"exact"`
 	ExactWhy string `json:"exactWhy"`
+	// GlobalWhy says why ledgers decide for limits of the scope GLOBAL; absent while owners do.
+	GlobalWhy string `json:"globalWhy,omitempty"`
 	// Unasked are the EXACT limits that have asked about so many keys that new ones went by the ledger in
 	// the last minute, the most first.
 	Unasked []UnaskedLimit `json:"unasked"`
@@ -165,7 +167,7 @@ func (a *Agent) status(k core.Status) Status {
 		shareStatus: shareStatus{Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale,
 			SnapshotsSaved: a.saved.Load(), SnapshotFailures: a.saveFailures.Load()},
 		reachStatus: reachStatus{Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
-			WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy, Unasked: []UnaskedLimit{}},
+			WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy, GlobalWhy: k.GlobalWhy, Unasked: []UnaskedLimit{}},
 		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,

@@ -403,8 +403,8 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 	}{
 		{"unknown field", head + "kind: Pool\nname: pools/b\nspec: {capactiy: 2}\n",
 			[]string{"nothing was applied", "<stdin>:9: spec.capactiy: unknown field"}},
-		{"scope, of a later release", head + "kind: Limit\nname: tenants/a/limits/l\nspec: {rate: 1/s, scope: GLOBAL}\n",
-			[]string{"nothing was applied", "spec.scope: unknown field"}},
+		{"a field of a later release", head + "kind: Limit\nname: tenants/a/limits/l\nspec: {rate: 1/s, span: WIDE}\n",
+			[]string{"nothing was applied", "spec.span: unknown field"}},
 		{"value", head + "kind: Pool\nname: pools/b\nspec:\n  capacity: -2\n",
 			[]string{"<stdin>:10: spec.capacity: must be greater than 0"}},
 		{"reference", head + "kind: Quota\nname: tenants/acme/quotas/api\n",

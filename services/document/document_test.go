@@ -44,7 +44,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		&quotav1.Limit{Name: "tenants/-/limits/per-client", Key: quotav1.Key_CLIENT, Rate: "10/min", Burst: 20,
 			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
 			Mode:      quotav1.Mode_SHADOW,
-			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
+			Precision: quotav1.Precision_EXACT, Scope: quotav1.Scope_GLOBAL, Cost: "input.tokens",
 			Queue:         &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Until:         timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
 			Plans:         []*quotav1.LimitPlan{{Plan: "gold", Rate: "50/min", Burst: 9}},

@@ -130,17 +130,21 @@ func (w *World) sendTokens(g *gateway) {
 	if g.link == 0 {
 		return
 	}
-	var asked exchange.TokenRequests
-	if next := g.engine.PollTokens(w.time(), &asked); next != 0 {
-		w.planPoll(g, time.Duration(next))
+	asked := [2]exchange.TokenRequests{{}, {Global: true}}
+	for i := range asked {
+		if next := g.engine.PollTokens(w.time(), &asked[i]); next != 0 {
+			w.planPoll(g, time.Duration(next))
+		}
 	}
 	asks, next, known := g.engine.PollSlots(w.time(), nil)
 	if next != 0 {
 		w.planPoll(g, time.Duration(next))
 	}
-	asked.Registered = g.registered.Add(asked.Registered, known)
-	if !asked.Empty() {
-		w.deliverToAgent(g, &asked)
+	asked[0].Registered = g.registered.Add(asked[0].Registered, known)
+	for i := range asked {
+		if !asked[i].Empty() {
+			w.deliverToAgent(g, &asked[i])
+		}
 	}
 	for _, m := range asks {
 		w.deliverToAgent(g, m)

@@ -44,7 +44,7 @@ type Core struct {
 	reports       *reports.Reports
 	activity      *activity.Activity
 	decisions     decisions.Store
-	tokens        *tokens.Desk
+	tokens        [2]*tokens.Desk // of limits of the scopes SITE and GLOBAL
 	slots         *slots.Desk
 	quotas        *quotas.Desk
 	own           OwnLimits // nil: there are none
@@ -76,7 +76,8 @@ type exactness struct {
 type otherAgents struct {
 	peers        *schedule.Peers
 	peersChanged bool                     // since the last round
-	alive        []tokens.Agent           // the other agents, if they may own keys
+	alive        []tokens.Agent           // the other agents of this site, if they may own keys
+	all          everywhere               // those of all sites
 	lives        map[string]uint64        // as far as this agent knows
 	sites        map[string]string        // of the others
 	abroad       []string                 // agents of other sites that are alive
@@ -124,20 +125,23 @@ func New(o Options) *Core {
 	}
 	c.aggregator = aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1, T2: o.T2,
 		Incarnation: o.Incarnation, Everybody: o.Everybody,
-		Decides: func(key uint64) bool { return c.tokens.Owns(key) }})
-	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
+		Decides: func(key uint64) bool { return c.tokens[ofSite].Owns(key) }})
+	c.tokens[ofSite] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
 		Registered: func(now time.Duration) { c.slots.Settled(now) },
 		Listens:    func() bool { return c.slots.Listens() },
 		Owned:      c.aggregator.NoteAbroad})
+	c.tokens[ofAll] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.ownerOfAll,
+		Linked: c.isLinked, Allowed: c.allowedGlobally, Revision: c.revision, Undivided: true})
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.quotaLimit, Reset: c.quotaReset, Revision: c.revision})
 	if c.near.site = o.Site; o.Site != "" {
-		c.tokens.Apart()
+		c.tokens[ofSite].Apart()
 	}
 	c.slotOwners(0)
+	c.setAll(0, nil)
 	c.peers.SetNearness(0, c.near.mine)
 	return c
 }
@@ -201,7 +205,9 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 	_, c.lapses.next = c.applied.Lapse(0)
 	c.aggregator.RestoreMembers(now, members(s.Leases.GetMembers()))
 	c.setAddresses(s.Leases.GetMembers())
-	c.tokens.Restarted()
+	for _, d := range c.tokens {
+		d.Restarted()
+	}
 	return nil
 }
 
@@ -233,7 +239,9 @@ func (c *Core) Tick(now time.Duration) Effects {
 	}
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
-	c.tokens.Sweep(now)
+	for _, d := range c.tokens {
+		d.Sweep(now)
+	}
 	second := now-c.beat >= link.HeartbeatEvery
 	if second || c.near.lonely || c.peers.NearnessChanged() {
 		c.lookAround(now)
@@ -245,7 +253,10 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.sendHeartbeats(now)
 		c.findDoubles()
 		c.loseTokens(now)
-		c.tokens.Second(now, c.peers.OwnerNames())
+		c.setAll(now, c.all.others)
+		for _, d := range c.tokens {
+			d.Second(now, c.peers.OwnerNames())
+		}
 		c.logDropped(now)
 		c.logDoubts(now)
 		if c.beats%sweepSpentEvery == 0 {

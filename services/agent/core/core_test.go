@@ -98,8 +98,8 @@ func leases(seq uint64, share float64) *controlv1.Leases {
 		Leases: []*controlv1.Lease{{Tenant: "t", Pool: "api", Share: share}}}
 }
 
-// A gateway that connects gets what its clients have spent, the configuration, the shares,
-// the sums and the owners of keys, in this order.
+// A gateway that connects gets what its clients have spent, the configuration, the shares and the sums, in this order.
+// The owners of keys follow, of its site and of all sites.
 func TestConnectedGetsAll(t *testing.T) {
 	c := newCore()
 	to, _ := c.Hello(0)
@@ -112,7 +112,7 @@ func TestConnectedGetsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := messages(c.Connected(time.Second, 2, hello("gw", 2, 2), 0), 2)
-	if len(got) != 5 {
+	if len(got) != 6 {
 		t.Fatalf("%d messages: %v", len(got), got)
 	}
 	spent, ok := got[0].(*exchange.Spent)
@@ -128,8 +128,10 @@ func TestConnectedGetsAll(t *testing.T) {
 	if sums, ok := got[3].(*exchange.Sums); !ok || sums.Replicas != 1 {
 		t.Errorf("fourth %+v, want the sums", got[3])
 	}
-	if a, ok := got[4].(*exchange.TokenAnswers); !ok || len(a.Owners.List) != 1 {
-		t.Errorf("fifth %+v, want the owners of keys", got[4])
+	for i, global := range []bool{false, true} {
+		if a, ok := got[4+i].(*exchange.TokenAnswers); !ok || len(a.Owners.List) != 1 || a.Global != global {
+			t.Errorf("%+v, want the owners of keys, of all sites: %v", got[4+i], global)
+		}
 	}
 }
 

@@ -100,7 +100,9 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	g.sumsStamp = stamp
 	c.send(g, sums)
 	c.setOwners(now)
-	c.tokens.Connected(now, g.number)
+	for _, d := range c.tokens {
+		d.Connected(now, g.number)
+	}
 	return c.take()
 }
 
@@ -128,7 +130,7 @@ func (c *Core) makeRoom(now time.Duration, pid int) {
 			return
 		}
 		c.doubt(out.Gateway, DoubtRoom, 1)
-		c.tokens.Lost(now, out.number)
+		c.lose(now, out.number)
 		c.forget(now, out)
 	}
 }
@@ -165,7 +167,7 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.logUnasked(now, g, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
-		c.tokens.Ask(now, g.number, m)
+		c.tokens[scopeOf(m.Global)].Ask(now, g.number, m)
 	case *exchange.SlotAsks:
 		c.setOwners(now)
 		c.beginSlots(now)
@@ -267,7 +269,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	}
 	g.state, g.since = exited, now
 	c.reports.Drop(p)
-	c.tokens.Lost(now, g.number)
+	c.lose(now, g.number)
 	c.slots.Exited(now, g.number)
 	c.quotas.Exited(g.number)
 	c.aggregator.Exit(now, p.Gateway, p.Generation)

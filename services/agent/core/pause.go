@@ -34,7 +34,9 @@ func (c *Core) run(now time.Duration) {
 		return
 	}
 	c.stale = now + readSockets*c.o.Period
-	c.tokens.Stood(now, pause+readSockets*c.o.Period)
+	for _, d := range c.tokens {
+		d.Stood(now, pause+readSockets*c.o.Period)
+	}
 	if pause < link.DeadAfter || len(c.links) == 0 {
 		return
 	}

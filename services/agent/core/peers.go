@@ -54,22 +54,29 @@ func (c *Core) setOwners(now time.Duration) {
 		c.aggregator.SetOwners(now, names, back)
 		c.aggregator.SetSites(now, sites, back, c.lostSites())
 		if len(sites) > 0 {
-			c.tokens.Apart()
+			c.tokens[ofSite].Apart()
 		}
 		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}
-		others := make([]tokens.Agent, len(names))
-		for i, name := range names { // a life that this agent has seen is another one than an earlier process of it saw
-			others[i] = tokens.Agent{Name: name, Life: exchange.OwnerScore(exchange.OwnerHash(name)+c.lives[name],
-				c.o.Incarnation)}
-		}
-		if !slices.Equal(others, c.alive) {
+		if others := c.agents(names); !slices.Equal(others, c.alive) {
 			c.alive = others
-			c.tokens.Changed(now, others, c.hasFailed)
+			c.tokens[ofSite].Changed(now, others, c.hasFailed)
 			c.slotOwners(now)
 		}
+		c.setAll(now, c.agents(all))
 	}
+}
+
+// agents returns the lives of other agents. A life that this agent has seen differs from all that its earlier processes
+// saw.
+func (c *Core) agents(names []string) []tokens.Agent {
+	out := make([]tokens.Agent, len(names))
+	for i, name := range names {
+		out[i] = tokens.Agent{Name: name, Life: exchange.OwnerScore(exchange.OwnerHash(name)+c.lives[name],
+			c.o.Incarnation)}
+	}
+	return out
 }
 
 // bySite returns the agents of this site, and the other sites.
@@ -139,11 +146,13 @@ func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (d
 	drops = make([]schedule.Drop, len(packets))
 	soon := false
 	for i, p := range packets {
-		c.tokens.Heard(now, p.GetAgent())
+		for _, d := range c.tokens {
+			d.Heard(now, p.GetAgent())
+		}
 		switch m := p.GetTokens(); {
 		case m != nil:
 			c.setOwners(now)
-			c.tokens.Receive(now, p.GetAgent(), m)
+			c.tokens[scopeOf(m.GetGlobal())].Receive(now, p.GetAgent(), m)
 			if m.GetSlots() != nil {
 				c.beginSlots(now)
 				c.slots.Receive(now, p.GetAgent(), slots.Decode(m.GetSlots()))

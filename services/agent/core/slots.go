@@ -22,23 +22,15 @@ func (c *Core) slotLimit(name *exchange.KeyName) (key uint64, limit int64, ok bo
 
 // slotOwners gives the owners of slots the agents of now.
 func (c *Core) slotOwners(now time.Duration) {
-	lives, digest := c.tokens.Agents()
+	lives, digest := c.tokens[ofSite].Agents()
 	c.slotPart(now)
 	c.slots.Changed(now, lives, digest)
 	c.quotas.Changed(now, lives)
 }
 
-// slotPart gives the owners of slots the number of all agents, and of those reached. An agent that was never met may
-// be an owner, too: the coordinator knows it.
+// slotPart gives the owners of slots the number of all agents, and of those reached: a site is as a side of a cut.
 func (c *Core) slotPart(now time.Duration) {
-	all, away := map[string]bool{}, map[string]bool{}
-	for _, a := range c.alive {
-		all[a.Name] = true
-	}
-	for _, name := range slices.Concat(c.peers.Missing(now), c.abroad) { // a site is as a side of a cut
-		all[name], away[name] = true, true
-	}
-	reached, of := 1+len(all)-len(away), 1+len(all)+c.peers.Unmet(c.gossipAddress)
+	reached, of := c.reached(now, c.abroad)
 	c.slots.SetPart(now, reached, of)
 	c.quotas.SetAlone(reached < of)
 }

@@ -33,6 +33,8 @@ type Status struct {
 	Exact    bool
 	ExactWhy string
 	Switches uint64
+	// GlobalWhy says why ledgers decide for limits of the scope GLOBAL; "": owners do.
+	GlobalWhy string
 	// Unasked are limits of whose new keys some went by the ledger in the last minute.
 	Unasked []activity.Unasked
 	Traffic schedule.Traffic
@@ -70,11 +72,11 @@ type GatewayStatus struct {
 // Status returns what is known now.
 func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
-		Exact: c.exact, ExactWhy: c.exactWhy, Switches: c.switches,
+		Exact: c.exact, ExactWhy: c.exactWhy, Switches: c.switches, GlobalWhy: c.all.why,
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Way: c.peers.Way(),
 		Unasked:     c.activity.Unasked(now),
 		Traffic:     c.peers.Traffic(),
-		Tokens:      c.tokens.Stats(),
+		Tokens:      c.tokens[ofSite].Stats().Plus(c.tokens[ofAll].Stats()),
 		Slots:       c.slots.Stats(),
 		Quotas:      c.quotas.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}

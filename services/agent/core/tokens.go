@@ -10,7 +10,6 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
-	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
@@ -33,10 +32,8 @@ func (c *Core) isLinked(process uint64) bool {
 
 // allowed returns what the configuration in force allows a key of an EXACT limit.
 func (c *Core) allowed(name *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
-	if in := c.applied.Configuration(); in != nil {
-		if key, p, ok = limiter.ExactKey(in, c.Clock(c.ran), name); ok {
-			return key, p, true
-		}
+	if key, p, ok = c.allowedIn(false, name); ok {
+		return key, p, true
 	}
 	if c.own == nil {
 		return 0, p, false
@@ -68,7 +65,7 @@ func (c *Core) revision() (sum int64) {
 
 // logDropped logs agents whose requests for tokens were dropped.
 func (c *Core) logDropped(now time.Duration) {
-	for _, of := range c.tokens.Complaints(now) {
+	for _, of := range slices.Concat(c.tokens[ofSite].Complaints(now), c.tokens[ofAll].Complaints(now)) {
 		details := []any{"agent", of.Agent, "dropped", of.Count, "reason", of.Why.String()}
 		if g := c.processes[of.Number]; g != nil && of.Agent == c.o.Name {
 			details = append(details, "gateway", g.Gateway)
@@ -81,8 +78,8 @@ func (c *Core) logDropped(now time.Duration) {
 
 // TokensDue returns the time for the next TickTokens; 0: none.
 func (c *Core) TokensDue() time.Duration {
-	due := c.tokens.Due()
-	for _, at := range []time.Duration{c.slots.Due(), c.quotas.Due()} {
+	due := c.tokens[ofSite].Due()
+	for _, at := range []time.Duration{c.tokens[ofAll].Due(), c.slots.Due(), c.quotas.Due()} {
 		if at != 0 && (due == 0 || at < due) {
 			due = at
 		}
@@ -93,7 +90,9 @@ func (c *Core) TokensDue() time.Duration {
 // TickTokens does what is due for the keys of EXACT limits and of concurrency limits that this agent owns.
 func (c *Core) TickTokens(now time.Duration) Effects {
 	c.run(now)
-	c.tokens.Tick(now)
+	for _, d := range c.tokens {
+		d.Tick(now)
+	}
 	c.slots.Tick(now)
 	c.quotas.Tick(now)
 	return c.take()
@@ -101,13 +100,17 @@ func (c *Core) TickTokens(now time.Duration) Effects {
 
 // sendTokens puts out the messages about tokens for gateways and other agents.
 func (c *Core) sendTokens() {
-	answers, packets := c.tokens.Take()
-	for _, number := range slices.Sorted(maps.Keys(answers)) {
-		c.answer(number, answers[number])
-	}
-	for _, to := range slices.Sorted(maps.Keys(packets)) {
-		for _, m := range packets[to] {
-			c.sendAgent(to, m)
+	for scope, d := range c.tokens {
+		answers, packets := d.Take()
+		for _, number := range slices.Sorted(maps.Keys(answers)) {
+			answers[number].Global = scope == ofAll
+			c.answer(number, answers[number])
+		}
+		for _, to := range slices.Sorted(maps.Keys(packets)) {
+			for _, m := range packets[to] {
+				m.Global = scope == ofAll
+				c.sendAgent(to, m)
+			}
 		}
 	}
 }
@@ -138,7 +141,7 @@ func (c *Core) sendAgent(to string, m *gossipv1.Tokens) {
 func (c *Core) chargeSites() {
 	for _, key := range c.aggregator.TakeAbroad() {
 		s, used := c.aggregator.Abroad(key, c.ran)
-		c.tokens.Abroad(c.ran, key, &s, used, c.aggregator.Sites(), c.aggregator.Lag())
+		c.tokens[ofSite].Abroad(c.ran, key, &s, used, c.aggregator.Sites(), c.aggregator.Lag())
 	}
 }
 
@@ -146,7 +149,7 @@ func (c *Core) chargeSites() {
 func (c *Core) loseTokens(now time.Duration) {
 	for _, number := range slices.Sorted(maps.Keys(c.processes)) { // in the same order in each run
 		if g := c.processes[number]; g.state == disconnected && now-g.since >= tokens.DeadAfter {
-			c.tokens.Lost(now, number)
+			c.lose(now, number)
 		}
 	}
 }

@@ -60,6 +60,7 @@ const (
 	slotSums
 	slotHeartbeat
 	slotTokens
+	slotGlobal // tokens of the owners of all sites
 	slotReplies
 	slotQuotas
 	slots
@@ -67,7 +68,7 @@ const (
 
 func (b *mailbox) put(m link.Message) {
 	slot := slotHeartbeat
-	switch m.(type) {
+	switch m := m.(type) {
 	case *exchange.Spent:
 		slot = slotSpent
 	case *config.Config, *config.Delta:
@@ -77,7 +78,9 @@ func (b *mailbox) put(m link.Message) {
 	case *exchange.Sums:
 		slot = slotSums
 	case *exchange.TokenAnswers:
-		slot = slotTokens
+		if slot = slotTokens; m.Global {
+			slot = slotGlobal
+		}
 	case *exchange.SlotReplies:
 		slot = slotReplies
 	case *exchange.QuotaReplies:

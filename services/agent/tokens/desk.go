@@ -32,7 +32,9 @@ const (
 type Options struct {
 	Agent string
 	Life  uint64                  // of this process; differs with each start
-	Owner func(key uint64) string // the agent that owns a key
+	Owner func(key uint64) string // the agent that owns a key; "": none may, and ledgers decide
+	// Undivided has no gateway have standing parts.
+	Undivided bool
 	// Linked reports whether a process of a gateway has a link to this agent.
 	Linked func(process uint64) bool
 	// Allowed returns the hash of a named key, and its parameters by the configuration in force here; not ok: it has no
@@ -150,9 +152,12 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 			d.drop(now, owners.Process{Agent: d.o.Agent, Number: process}, owners.Unusable)
 			continue
 		}
-		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
+		switch owner := d.o.Owner(q.Key); owner {
+		case d.o.Agent:
 			d.request(now, owners.Process{Agent: owner, Number: process}, q)
-		} else {
+		case "":
+			d.refuse(owners.Process{Agent: d.o.Agent, Number: process}, q)
+		default:
 			p := d.packet(owner)
 			p.Requests = append(p.Requests, toRequest(process, q))
 		}
@@ -222,8 +227,7 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 		d.drop(now, from, why)
 		if why == owners.Crowded {
 			d.full = true
-			d.grant(from, exchange.TokenGrant{Key: q.Key,
-				Grant: grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true}})
+			d.refuse(from, q)
 		}
 		return
 	}
@@ -254,6 +258,11 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 		}
 	}
 	d.schedule(k)
+}
+
+// refuse has a gateway go by its ledger for a key.
+func (d *Desk) refuse(to owners.Process, q *exchange.TokenRequest) {
+	d.grant(to, exchange.TokenGrant{Key: q.Key, Grant: grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true}})
 }
 
 // disown forgets a key.
@@ -373,10 +382,3 @@ func (d *Desk) Owns(key uint64) bool { return d.owned[key] != nil }
 
 // Keys is the number of keys that this agent owns.
 func (d *Desk) Keys() int { return len(d.owned) }
-
-// Stats returns the counters.
-func (d *Desk) Stats() Stats {
-	s := d.stats
-	s.Keys, s.Divided = len(d.owned), d.parts.plan.Least
-	return s
-}

@@ -88,6 +88,38 @@ func failed(string) bool { return true }
 
 const settled = 10 * time.Second // after the start
 
+// A gateway whose agent takes nobody for the owner of a key is answered at once, and goes by its ledger. What was owned
+// here grants nothing meanwhile, and goes on later.
+func TestNoOwner(t *testing.T) {
+	f, apart := newFleet(t, "a", "b"), false
+	a := f.desks["a"]
+	owner := a.o.Owner
+	a.o.Owner = func(key uint64) string {
+		if apart {
+			return ""
+		}
+		return owner(key)
+	}
+	a.Ask(settled, 7, asks(1, 1))
+	f.carry(settled)
+	apart = true
+	a.Changed(settled, nil, func(string) bool { return false })
+	a.Ask(settled, 7, asks(1, 2))
+	a.Ask(settled, 7, asks(2, 1))
+	f.carry(settled)
+	if g := f.got["a"][7].Grants; len(g) != 3 || g[0].NoRoom || !g[1].NoRoom || !g[2].NoRoom {
+		t.Fatalf("%+v, want a grant, and two answers that there is no owner", g)
+	}
+	if k := a.owned[1]; k == nil || !k.away || a.owned[2] != nil {
+		t.Errorf("%+v, want the key suspended, and no other one", k)
+	}
+	apart = false
+	a.Changed(settled+time.Second, nil, func(string) bool { return false })
+	if k := a.owned[1]; k == nil || k.away {
+		t.Errorf("%+v, want the key back", k)
+	}
+}
+
 // An owner says no at once, to gateways here and elsewhere, when a limit has its part of the room. Keys of
 // other tenants find room. Then keys that are whole are forgotten soon.
 func TestNoRoom(t *testing.T) {

@@ -40,3 +40,20 @@ func (d *Desk) Look(now time.Duration, key uint64) (b Book, ok bool) {
 	})
 	return b, true
 }
+
+// Plus returns the counters of two desks together; Divided is of the first one.
+func (s Stats) Plus(o Stats) Stats {
+	s.Keys, s.Asked, s.Requests = s.Keys+o.Keys, s.Asked+o.Asked, s.Requests+o.Requests
+	s.Grants, s.Recalls, s.Calls = s.Grants+o.Grants, s.Recalls+o.Recalls, s.Calls+o.Calls
+	for why, n := range o.Dropped {
+		s.Dropped[why] += n
+	}
+	return s
+}
+
+// Stats returns the counters.
+func (d *Desk) Stats() Stats {
+	s := d.stats
+	s.Keys, s.Divided = len(d.owned), d.parts.plan.Least
+	return s
+}

@@ -98,6 +98,11 @@ func (d *Desk) Apart() {
 	}
 }
 
+// divided reports whether this agent knows all gateways that may have parts.
+func (d *Desk) divided(now time.Duration) bool {
+	return d.o.Undivided || d.parts.division.Complete(int64(now))
+}
+
 // agreeWith gives the agreement the agents that are alive.
 func (d *Desk) agreeWith(now time.Duration) {
 	var others []string
@@ -133,7 +138,7 @@ func (d *Desk) agentsChanged(now time.Duration, before []Agent) {
 func (d *Desk) stepParts(now time.Duration) {
 	p := &d.parts
 	d.endParts(now)
-	if !p.changed || now < d.stepAt() {
+	if p.changed = p.changed && !d.o.Undivided; !p.changed || now < d.stepAt() {
 		return
 	}
 	p.stepped, p.changed = now, false
@@ -212,6 +217,9 @@ func (d *Desk) sendDivision(process uint64, l *local) {
 // sendStatements sends the agents the statements that are new, or are to be repeated.
 func (d *Desk) sendStatements(now time.Duration, second bool) {
 	p := &d.parts
+	if d.o.Undivided {
+		return
+	}
 	for i, a := range d.view.agents {
 		s := p.division.StatementFor(a.Name)
 		was, known := p.sent[a.Name]

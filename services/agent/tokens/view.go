@@ -214,7 +214,7 @@ func (d *Desk) settle(now time.Duration) {
 func (d *Desk) listenOn(now time.Duration, all bool, ask *gossipv1.TokenView, missing []Agent) {
 	v := &d.view
 	switch {
-	case (all || now-v.change >= unsettled) && d.parts.division.Complete(int64(now)):
+	case (all || now-v.change >= unsettled) && d.divided(now):
 		v.settled = true
 		d.endListening(now)
 	case now-v.change >= unsettled && now >= v.longer:
@@ -292,7 +292,7 @@ func (d *Desk) listenFor(now time.Duration, key uint64) time.Duration {
 		return 0
 	}
 	left := unsettled - (now - d.view.change)
-	if left <= 0 && d.parts.division.Complete(int64(now)) {
+	if left <= 0 && d.divided(now) {
 		return 0
 	}
 	d.view.listening = append(d.view.listening, key)

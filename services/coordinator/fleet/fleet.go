@@ -158,6 +158,9 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 	v := f.of(connected)
 	doubts, named := v.names.doubts(m)
 	known = !named || len(v.names.gateways) > 0
+	if l, is := m.(*quotav1.Limit); is {
+		doubts = append(doubts, v.sites.tooFar(l)...)
+	}
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 
@@ -231,7 +234,11 @@ func (f *Fleet) Sites(connected []string) []Site { return f.of(connected).sites.
 
 // Precision says how close the connected agents' gateways hold a limit, and why.
 func (f *Fleet) Precision(connected []string, l *quotav1.Limit) (p quotav1.Precision, why string) {
-	return f.of(connected).near.precision(l)
+	v := f.of(connected)
+	if p, why = v.near.precision(l); l.GetScope() == quotav1.Scope_GLOBAL && p == quotav1.Precision_EXACT {
+		p, why = v.sites.global()
+	}
+	return p, why
 }
 
 // Summary is the state of all connected agents in numbers.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,4 +44,46 @@ func TestPrecision(t *testing.T) {
 	check("they are LOCAL at one of three", plain(nil), exact,
 		"agents within 2ms: 400µs; LOCAL at some: 3ms to a, beyond --exact-within 2ms (agent b)")
 	check("stated EXACT", plain(func(l *quotav1.Limit) { l.Precision = exact }), exact, "")
+}
+
+// A limit of the scope GLOBAL is EXACT while no site is cut off. Where the way between sites is too long for its burst
+// that is doubted.
+func TestGlobal(t *testing.T) {
+	f, agents := &Fleet{}, []string{"a", "b"}
+	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "10/s", Burst: 20, Precision: quotav1.Precision_EXACT,
+		Scope: quotav1.Scope_GLOBAL}
+	sites := func(way time.Duration, reachable bool) {
+		for agent, site := range map[string][2]string{"a": {"eu", "us"}, "b": {"us", "eu"}} {
+			report(f, start, agent, &controlv1.State{Site: site[0], Sites: []*controlv1.OtherSite{
+				{Name: site[1], Reachable: reachable, Way: durationpb.New(way)}}})
+		}
+	}
+	check := func(want quotav1.Precision, words string, doubts ...string) {
+		t.Helper()
+		if p, why := f.Precision(agents, l); p != want || why != words {
+			t.Errorf("%v, %q, want %v, %q", p, why, want, words)
+		}
+		all, _ := f.Doubts(agents, l)
+		got := []string{}
+		for _, d := range all {
+			got = append(got, d.Field+": "+d.Message)
+		}
+		if !slices.Equal(got, doubts) && len(got)+len(doubts) > 0 {
+			t.Errorf("doubts %q, want %q", got, doubts)
+		}
+	}
+	check(quotav1.Precision_EXACT, "over all sites")
+	sites(40*time.Millisecond, true)
+	check(quotav1.Precision_EXACT, "over all sites: 40ms between site eu and site us")
+	sites(300*time.Millisecond, true)
+	const doubt = "scope: burst 20 is below 8 x rate x 300ms, the way between site eu and site us: requests within the " +
+		"limit may be refused; a burst of 24 is enough"
+	check(quotav1.Precision_EXACT, "over all sites: 300ms between site eu and site us", doubt)
+	l.Plans = []*quotav1.LimitPlan{{Plan: "free", Rate: "100/s", Burst: 20}}
+	sites(40*time.Millisecond, true)
+	check(quotav1.Precision_EXACT, "over all sites: 40ms between site eu and site us", strings.NewReplacer("300", "40",
+		"24", "32").Replace(doubt))
+	l.Plans = nil
+	sites(40*time.Millisecond, false)
+	check(quotav1.Precision_LOCAL, "a site is cut off from site eu")
 }

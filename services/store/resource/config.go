@@ -125,6 +125,9 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	if err = byName("precision", l.GetPrecision(), &out.Precision); err != nil {
 		return out, err
 	}
+	if err = byName("scope", l.GetScope(), &out.Scope); err != nil {
+		return out, err
+	}
 	if out.Overrides, err = overrides(l.GetOverrides(), out.Quota != nil); err != nil {
 		return out, err
 	}

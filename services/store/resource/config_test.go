@@ -139,6 +139,15 @@ func TestPrecisionReachesGateways(t *testing.T) {
 			t.Errorf("%v: %v, %v", asked, c.Precision, err)
 		}
 	}
+	l.Scope = quotav1.Scope_GLOBAL
+	const alone = "scope is GLOBAL, want SITE, or a precision of EXACT beside it"
+	for asked, want := range map[quotav1.Precision]string{quotav1.Precision_PRECISION_UNSPECIFIED: alone,
+		quotav1.Precision_LOCAL: alone, quotav1.Precision_EXACT: "<nil>"} {
+		l.Precision = asked
+		if c, err := LimitConfig(l); fmt.Sprint(err) != want || err == nil && c.Scope != config.GlobalScope {
+			t.Errorf("%v, GLOBAL: %v, %v, want %v", asked, c.Scope, err, want)
+		}
+	}
 	l.Queue = &quotav1.Queue{}
 	const want = "precision is EXACT, want LOCAL for a limit with a queue, or no queue"
 	l.Precision = quotav1.Precision_EXACT
@@ -155,6 +164,7 @@ func reaches[M Message, C any](t *testing.T, base M, read func(M) (C, error)) {
 	}
 	each(base.ProtoReflect().Descriptor(), "", func(name string, set func(protoreflect.Message)) {
 		if strings.HasPrefix(name, "quota.") || // they do, without a rate: TestCalendarQuotaReachesGateways
+			name == "scope" || // it does, with a precision: TestPrecisionReachesGateways
 			strings.HasPrefix(name, "requested_rate.") || // they do, both of them: TestRequestedRateReachesGateways
 			notForGateways[name] || notForGateways[KindOf(base).String()+"."+name] {
 			return

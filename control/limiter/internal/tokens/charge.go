@@ -40,7 +40,7 @@ func (s *Store[W]) Learn(k *Key, now, spent, since int64) {
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.learnPart(sh, k, now, k.params().Burst, since)
+	s.learnPart(sh, k, now, s.params(k).Burst, since)
 	if en := sh.keys[k.Hash]; en != nil && en.learned < since && !en.g.Open() && len(en.line) == 0 {
 		en.learned = now
 		en.g.Learn(now, spent)
@@ -53,7 +53,7 @@ func (s *Store[W]) EmptyPart(k *Key, now int64) {
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.learnPart(sh, k, now, k.params().Burst, now)
+	s.learnPart(sh, k, now, s.params(k).Burst, now)
 }
 
 // change charges the part of a key, or else does f with it.

@@ -156,7 +156,7 @@ func (s *Store[W]) part(sh *shard[W], k *Key, now int64) (r record, numbers gran
 	if n == 0 {
 		return r, numbers, false
 	}
-	p := k.params()
+	p := s.params(k)
 	numbers, ok = p.Part(n)
 	if !ok || now-s.divided.Load() > exchange.DivisionFor || sh.isAway(k.Hash, now, e) {
 		return r, numbers, false
@@ -317,7 +317,7 @@ func (s *Store[W]) called(now int64, m *exchange.PartCall) {
 // learnPart takes in what of a key's bucket was spent as is known since some time: as large a part of the key's part.
 func (s *Store[W]) learnPart(sh *shard[W], k *Key, now, spent, since int64) {
 	if r, numbers, ok := s.part(sh, k, now); ok && r.learned < since {
-		r.AtLeast(k.params(), numbers, now, spent)
+		r.AtLeast(s.params(k), numbers, now, spent)
 		r.learned = now
 		sh.keep(k.Hash, r)
 	}

@@ -10,7 +10,7 @@ import (
 // parted is a store whose agent has said at a time that it divides by so many, and again each second until another.
 func parted(from, until int64, n uint32) *Store[int] {
 	s := &Store[int]{}
-	s.Init(1000, func() {}, nil)
+	s.Init(1000, Hold, func() {}, nil)
 	s.Link(0, true)
 	divideFor(s, from, until, n)
 	return s

@@ -20,8 +20,9 @@ const (
 	// session is the difference between sessions of one key: a gateway counts the owners
 	// that it meets from there on.
 	session = 1 << 20
-	// Hold is the time, in nanoseconds, for which a request waits for an owner.
-	Hold = int64(50e6)
+	// Hold is the time for which a request waits for an owner of its site, HoldGlobal for one of all sites. A gateway
+	// asks the latter ahead for HorizonGlobal. Nanoseconds.
+	Hold, HoldGlobal, HorizonGlobal = int64(50e6), int64(1e9), int64(500e6)
 	// Never is the wait for a request that can never pass.
 	Never = int64(1<<63 - 1)
 )
@@ -47,10 +48,6 @@ type Numbers struct {
 	Version uint32
 }
 
-func (k *Key) params() grant.Params {
-	return grant.Params{Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Hold: Hold}
-}
-
 // Store has the keys. W is the caller's knowledge of a request that waits. All methods may be
 // called from any thread.
 type Store[W any] struct {
@@ -60,6 +57,9 @@ type Store[W any] struct {
 	sessions atomic.Uint64
 	linked   atomic.Bool
 	while    atomic.Bool
+	hold     int64       // for which a request waits
+	horizon  int64       // for which a gateway asks ahead; 0: the default
+	touched  atomic.Bool // by wake, since Poll looked
 	wake     func()
 	allowed  func(k *Key) bool
 	next     atomic.Uint32 // shard that Sweep looks at
@@ -119,12 +119,12 @@ type entry[W any] struct {
 type Waiter[W any] struct {
 	Of    W
 	Cost  int64 // millionths
-	Since int64 // when it came; it waits until Since + Hold, for all its keys together
+	Since int64 // when it came; it waits until then and the store's hold, for all its keys together
 	key   uint64
 }
 
 // isLate reports whether a request has waited for as long as it may.
-func (w *Waiter[W]) isLate(now int64) bool { return w.Since+Hold <= now }
+func (s *Store[W]) isLate(w *Waiter[W], now int64) bool { return w.Since+s.hold <= now }
 
 // Ended is a wait that has ended.
 type Ended[W any] struct {
@@ -133,11 +133,16 @@ type Ended[W any] struct {
 	Wait    int64         // of a refused one: nanoseconds until it may pass
 }
 
-// Init sets up a store for so many keys. wake is called, from any thread, when Poll has
-// messages for the owners; nil: nobody carries them, and everything is Unanswered. allowed gives a
-// key the numbers of now, and reports whether its limit is known; it must not call the store.
-func (s *Store[W]) Init(keys int, wake func(), allowed func(k *Key) bool) {
-	s.wake, s.allowed = wake, allowed
+// Init sets up a store for so many keys, whose requests wait for hold nanoseconds at most. wake is called, from any
+// thread, when Poll has messages for the owners; nil: nobody carries them, and everything is Unanswered. allowed gives
+// a key the numbers of now, and reports whether its limit is known; it must not call the store.
+func (s *Store[W]) Init(keys int, hold int64, wake func(), allowed func(k *Key) bool) {
+	if s.hold, s.allowed = hold, allowed; hold == HoldGlobal {
+		s.horizon = HorizonGlobal
+	}
+	if wake != nil {
+		s.wake = func() { s.touched.Store(true); wake() }
+	}
 	s.budgets.init(keys)
 	for i := range s.shards {
 		s.shards[i].keys, s.shards[i].roads = map[uint64]*entry[W]{}, map[uint64]*road[W]{}
@@ -191,7 +196,7 @@ func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out
 		return 0, grant.Unanswered
 	}
 	s.use(en, k, now)
-	if w.isLate(now) {
+	if s.isLate(w, now) {
 		if out = en.g.Try(now, w.Cost); out == grant.Waits {
 			out = grant.Unanswered
 		}
@@ -269,7 +274,7 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 		return nil
 	}
 	s.keys.Add(1)
-	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now, learned: now}
+	en = &entry[W]{key: *k, g: grant.NewGateway(s.params(k), s.sessions.Add(session)), used: now, learned: now}
 	en.key.Client = strings.Clone(k.Client)
 	en.g.Know(now, known)
 	if o := s.owners.Load(); o != nil {
@@ -285,7 +290,7 @@ func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	en.used = now
 	if en.key.Numbers != k.Numbers && int32(k.Version-en.key.Version) >= 0 {
 		en.key.Numbers = k.Numbers
-		en.g.Configure(k.params(), now)
+		en.g.Configure(s.params(k), now)
 	}
 }
 

@@ -26,7 +26,7 @@ func newOwners(n, budget int) *owners {
 	o := &owners{by: map[uint64]*grant.Owner{}}
 	for range n {
 		s := &Store[int]{}
-		s.Init(budget, func() {}, nil)
+		s.Init(budget, Hold, func() {}, nil)
 		s.Link(0, true)
 		o.stores = append(o.stores, s)
 	}
@@ -174,7 +174,7 @@ func TestUnanswered(t *testing.T) {
 		t.Errorf("more than the burst: %v, %d", out, wait)
 	}
 	if none := (&Store[int]{}); true {
-		none.Init(1, nil, nil)
+		none.Init(1, Hold, nil, nil)
 		if _, out := none.Take(key(1), 0, grant.Token); out != grant.Unanswered {
 			t.Errorf("nobody carries questions: %v", out)
 		}
@@ -341,6 +341,23 @@ func TestPendingIsRepeated(t *testing.T) {
 			Owner: 9, Session: q.Session, Seq: q.Seq, Pending: true, Wait: wait}}}}, nil)
 		if s.Poll(second+Hold*3/4, &again); len(again.List) != want {
 			t.Errorf("the owner listens for %d s: asked %d times more within Hold", wait/second, len(again.List))
+		}
+	}
+}
+
+// A store without keys has nothing to say until it is woken: then it says whose owners it goes by.
+func TestPollWithoutKeys(t *testing.T) {
+	s, woken := &Store[int]{}, 0
+	var out exchange.TokenRequests
+	s.Init(1, HoldGlobal, func() { woken++ }, nil)
+	s.Link(0, true)
+	for view := range uint64(2) {
+		s.Answer(0, &exchange.TokenAnswers{Owners: exchange.Owners{View: view + 1, List: []exchange.Owner{{Hash: 1, Life: 2}}}}, nil)
+		if s.Poll(0, &out); out.Registered != view+1 || woken != int(view)+1 {
+			t.Errorf("registered with the owners %d, want %d; woken %d times", out.Registered, view+1, woken)
+		}
+		if s.Poll(0, &out); !out.Empty() {
+			t.Errorf("again: %+v, want nothing", out)
 		}
 	}
 }

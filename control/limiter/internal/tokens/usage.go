@@ -1,6 +1,10 @@
 package tokens
 
-import "github.com/titrate/titrate/control/grant"
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/grant"
+)
 
 // Usage returns what is spent of a key's burst, in cost units, and how long cost would have
 // to wait. Not ok: nothing is known of the key, or its standing part decides here.
@@ -83,6 +87,21 @@ type Stats struct {
 	ByPart     uint64 // admitted by the key's standing part
 	Uncalled   uint64 // calls of parts for which there was no room: their owners count them as in use here
 }
+
+// Plus returns the counters of two stores together.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{s.Keys + o.Keys, s.Waited + o.Waited, s.Unanswered + o.Unanswered, s.Unowned + o.Unowned,
+		s.ByPart + o.ByPart, s.Uncalled + o.Uncalled}
+}
+
+// params returns the numbers of a key, and those of the way to its owner.
+func (s *Store[W]) params(k *Key) grant.Params {
+	return grant.Params{Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Hold: s.hold,
+		Horizon: s.horizon}
+}
+
+// Hold returns the time for which a request waits for an owner.
+func (s *Store[W]) Hold() time.Duration { return time.Duration(s.hold) }
 
 // Stats returns the counters.
 func (s *Store[W]) Stats() Stats {

@@ -89,7 +89,7 @@ func (s *Store[W]) expire(sh *shard[W], now int64, ended []Ended[W]) []Ended[W] 
 	for _, en := range sh.busy {
 		n := 0
 		for _, w := range en.line {
-			if !w.isLate(now) && s.linked.Load() {
+			if !s.isLate(w, now) && s.linked.Load() {
 				break
 			}
 			out := en.g.Expire(now, w.Cost)
@@ -147,7 +147,8 @@ func (s *Store[W]) drain(sh *shard[W], ended []Ended[W]) []Ended[W] {
 // Poll appends the messages that are due for the owners, and returns when the next ones are due; 0: when
 // wake is called.
 func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
-	if !s.linked.Load() {
+	if !s.linked.Load() || s.keys.Load() == 0 && !s.touched.Swap(false) {
+		out.Registered, out.Divides = 0, nil
 		return 0
 	}
 	view, registering := s.view.Load(), 0

@@ -797,6 +797,7 @@ type Tokens struct {
 	Calls         []*PartCall            `protobuf:"bytes,8,rep,name=calls,proto3" json:"calls,omitempty"`          // of parts of keys that the sender owns, to gateways of the addressee
 	Answers       []*PartAnswer          `protobuf:"bytes,9,rep,name=answers,proto3" json:"answers,omitempty"`      // of gateways of the sender, to calls of keys that the addressee owns
 	Statement     *DivisionStatement     `protobuf:"bytes,10,opt,name=statement,proto3" json:"statement,omitempty"` // of the sender, by how many gateways buckets are divided
+	Global        bool                   `protobuf:"varint,11,opt,name=global,proto3" json:"global,omitempty"`      // about limits of the scope GLOBAL, but for slots and quotas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -899,6 +900,13 @@ func (x *Tokens) GetStatement() *DivisionStatement {
 		return x.Statement
 	}
 	return nil
+}
+
+func (x *Tokens) GetGlobal() bool {
+	if x != nil {
+		return x.Global
+	}
+	return false
 }
 
 // Messages about keys of limits with a quota of a calendar's period. Costs are in millionths of a cost unit.
@@ -3002,7 +3010,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\aassumed\x18\r \x01(\x01R\aassumed\x12\x16\n" +
 	"\x06abroad\x18\x0e \x01(\bR\x06abroad\x12\x12\n" +
 	"\x04fall\x18\x0f \x01(\x02R\x04fall\x12\x16\n" +
-	"\x06refill\x18\x10 \x01(\x02R\x06refill\"\xc5\x04\n" +
+	"\x06refill\x18\x10 \x01(\x02R\x06refill\"\xdd\x04\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
@@ -3014,7 +3022,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05calls\x18\b \x03(\v2!.titrate.gossip.v1alpha1.PartCallR\x05calls\x12=\n" +
 	"\aanswers\x18\t \x03(\v2#.titrate.gossip.v1alpha1.PartAnswerR\aanswers\x12H\n" +
 	"\tstatement\x18\n" +
-	" \x01(\v2*.titrate.gossip.v1alpha1.DivisionStatementR\tstatement\"\x81\x01\n" +
+	" \x01(\v2*.titrate.gossip.v1alpha1.DivisionStatementR\tstatement\x12\x16\n" +
+	"\x06global\x18\v \x01(\bR\x06global\"\x81\x01\n" +
 	"\x06Quotas\x126\n" +
 	"\x04asks\x18\x01 \x03(\v2\".titrate.gossip.v1alpha1.QuotaAsksR\x04asks\x12?\n" +
 	"\areplies\x18\x02 \x03(\v2%.titrate.gossip.v1alpha1.QuotaRepliesR\areplies\"\\\n" +

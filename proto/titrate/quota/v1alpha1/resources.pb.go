@@ -446,6 +446,56 @@ func (Precision) EnumDescriptor() ([]byte, []int) {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
+// Over what an EXACT limit is exact.
+type Scope int32
+
+const (
+	Scope_SCOPE_UNSPECIFIED Scope = 0 // SITE
+	Scope_SITE              Scope = 1 // an agent of each site has the bucket of a client there; sites share the limit by a ledger
+	Scope_GLOBAL            Scope = 2 // one agent of all sites has it; a request waits for it, up to 1 s; needs burst >= 8 x rate x way
+)
+
+// Enum value maps for Scope.
+var (
+	Scope_name = map[int32]string{
+		0: "SCOPE_UNSPECIFIED",
+		1: "SITE",
+		2: "GLOBAL",
+	}
+	Scope_value = map[string]int32{
+		"SCOPE_UNSPECIFIED": 0,
+		"SITE":              1,
+		"GLOBAL":            2,
+	}
+)
+
+func (x Scope) Enum() *Scope {
+	p := new(Scope)
+	*p = x
+	return p
+}
+
+func (x Scope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Scope) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[8].Descriptor()
+}
+
+func (Scope) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[8]
+}
+
+func (x Scope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Scope.Descriptor instead.
+func (Scope) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
+}
+
 type CalendarQuota_Per int32
 
 const (
@@ -489,11 +539,11 @@ func (x CalendarQuota_Per) String() string {
 }
 
 func (CalendarQuota_Per) Descriptor() protoreflect.EnumDescriptor {
-	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[8].Descriptor()
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[9].Descriptor()
 }
 
 func (CalendarQuota_Per) Type() protoreflect.EnumType {
-	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[8]
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[9]
 }
 
 func (x CalendarQuota_Per) Number() protoreflect.EnumNumber {
@@ -540,11 +590,11 @@ func (x CalendarQuota_OnLoss) String() string {
 }
 
 func (CalendarQuota_OnLoss) Descriptor() protoreflect.EnumDescriptor {
-	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[9].Descriptor()
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[10].Descriptor()
 }
 
 func (CalendarQuota_OnLoss) Type() protoreflect.EnumType {
-	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[9]
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[10]
 }
 
 func (x CalendarQuota_OnLoss) Number() protoreflect.EnumNumber {
@@ -1623,7 +1673,9 @@ type Limit struct {
 	// the plan's numbers or the limit's own. The burst is in proportion. Overrides come first. Not with concurrency or
 	// quota. Default none.
 	RequestedRate *RequestedRate `protobuf:"bytes,21,opt,name=requested_rate,json=requestedRate,proto3" json:"requested_rate,omitempty"`
-	Etag          string         `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Over what an EXACT limit is exact: each site, while sites share it by a ledger, or all sites. Default SITE.
+	Scope Scope  `protobuf:"varint,22,opt,name=scope,proto3,enum=titrate.quota.v1alpha1.Scope" json:"scope,omitempty"`
+	Etag  string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1788,6 +1840,13 @@ func (x *Limit) GetRequestedRate() *RequestedRate {
 		return x.RequestedRate
 	}
 	return nil
+}
+
+func (x *Limit) GetScope() Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return Scope_SCOPE_UNSPECIFIED
 }
 
 func (x *Limit) GetEtag() string {
@@ -2439,7 +2498,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\x85\v\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xc4\v\n" +
 	"\x05Limit\x12\xaa\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
@@ -2459,7 +2518,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12;\n" +
 	"\x05quota\x18\x10 \x01(\v2%.titrate.quota.v1alpha1.CalendarQuotaR\x05quota\x12A\n" +
 	"\x05plans\x18\x14 \x03(\v2!.titrate.quota.v1alpha1.LimitPlanB\b\xbaH\x05\x92\x01\x02\x10 R\x05plans\x12L\n" +
-	"\x0erequested_rate\x18\x15 \x01(\v2%.titrate.quota.v1alpha1.RequestedRateR\rrequestedRate\x12\x12\n" +
+	"\x0erequested_rate\x18\x15 \x01(\v2%.titrate.quota.v1alpha1.RequestedRateR\rrequestedRate\x12=\n" +
+	"\x05scope\x18\x16 \x01(\x0e2\x1d.titrate.quota.v1alpha1.ScopeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05scope\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -2560,7 +2620,12 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\tPrecision\x12\x19\n" +
 	"\x15PRECISION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05LOCAL\x10\x01\x12\t\n" +
-	"\x05EXACT\x10\x02B\xed\x01\n" +
+	"\x05EXACT\x10\x02*4\n" +
+	"\x05Scope\x12\x15\n" +
+	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04SITE\x10\x01\x12\n" +
+	"\n" +
+	"\x06GLOBAL\x10\x02B\xed\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\x0eResourcesProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -2575,7 +2640,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescData
 }
 
-var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
 var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
@@ -2586,74 +2651,76 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Bound)(0),                    // 5: titrate.quota.v1alpha1.Bound
 	(Key)(0),                      // 6: titrate.quota.v1alpha1.Key
 	(Precision)(0),                // 7: titrate.quota.v1alpha1.Precision
-	(CalendarQuota_Per)(0),        // 8: titrate.quota.v1alpha1.CalendarQuota.Per
-	(CalendarQuota_OnLoss)(0),     // 9: titrate.quota.v1alpha1.CalendarQuota.OnLoss
-	(*Queue)(nil),                 // 10: titrate.quota.v1alpha1.Queue
-	(*Adaptive)(nil),              // 11: titrate.quota.v1alpha1.Adaptive
-	(*Pool)(nil),                  // 12: titrate.quota.v1alpha1.Pool
-	(*PoolStatus)(nil),            // 13: titrate.quota.v1alpha1.PoolStatus
-	(*Plan)(nil),                  // 14: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 15: titrate.quota.v1alpha1.Tenant
-	(*Reset)(nil),                 // 16: titrate.quota.v1alpha1.Reset
-	(*TenantStatus)(nil),          // 17: titrate.quota.v1alpha1.TenantStatus
-	(*Quota)(nil),                 // 18: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 19: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 20: titrate.quota.v1alpha1.Limit
-	(*CalendarQuota)(nil),         // 21: titrate.quota.v1alpha1.CalendarQuota
-	(*LimitStatus)(nil),           // 22: titrate.quota.v1alpha1.LimitStatus
-	(*LimitPlan)(nil),             // 23: titrate.quota.v1alpha1.LimitPlan
-	(*RequestedRate)(nil),         // 24: titrate.quota.v1alpha1.RequestedRate
-	(*InlineOverride)(nil),        // 25: titrate.quota.v1alpha1.InlineOverride
-	(*Override)(nil),              // 26: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(Scope)(0),                    // 8: titrate.quota.v1alpha1.Scope
+	(CalendarQuota_Per)(0),        // 9: titrate.quota.v1alpha1.CalendarQuota.Per
+	(CalendarQuota_OnLoss)(0),     // 10: titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	(*Queue)(nil),                 // 11: titrate.quota.v1alpha1.Queue
+	(*Adaptive)(nil),              // 12: titrate.quota.v1alpha1.Adaptive
+	(*Pool)(nil),                  // 13: titrate.quota.v1alpha1.Pool
+	(*PoolStatus)(nil),            // 14: titrate.quota.v1alpha1.PoolStatus
+	(*Plan)(nil),                  // 15: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 16: titrate.quota.v1alpha1.Tenant
+	(*Reset)(nil),                 // 17: titrate.quota.v1alpha1.Reset
+	(*TenantStatus)(nil),          // 18: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 19: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 20: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 21: titrate.quota.v1alpha1.Limit
+	(*CalendarQuota)(nil),         // 22: titrate.quota.v1alpha1.CalendarQuota
+	(*LimitStatus)(nil),           // 23: titrate.quota.v1alpha1.LimitStatus
+	(*LimitPlan)(nil),             // 24: titrate.quota.v1alpha1.LimitPlan
+	(*RequestedRate)(nil),         // 25: titrate.quota.v1alpha1.RequestedRate
+	(*InlineOverride)(nil),        // 26: titrate.quota.v1alpha1.InlineOverride
+	(*Override)(nil),              // 27: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	27, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	27, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	28, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	28, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
-	10, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
+	11, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	27, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
-	11, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	28, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
-	13, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	28, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
-	17, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	16, // 13: titrate.quota.v1alpha1.Tenant.resets:type_name -> titrate.quota.v1alpha1.Reset
-	28, // 14: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	17, // 15: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	28, // 16: titrate.quota.v1alpha1.Reset.time:type_name -> google.protobuf.Timestamp
+	28, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	12, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
+	29, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	14, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
+	29, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	18, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	17, // 13: titrate.quota.v1alpha1.Tenant.resets:type_name -> titrate.quota.v1alpha1.Reset
+	29, // 14: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	18, // 15: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	29, // 16: titrate.quota.v1alpha1.Reset.time:type_name -> google.protobuf.Timestamp
 	2,  // 17: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	28, // 18: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	28, // 19: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	19, // 20: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	29, // 18: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	29, // 19: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	20, // 20: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	5,  // 21: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	6,  // 22: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	25, // 23: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
-	10, // 24: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	26, // 23: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
+	11, // 24: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
 	2,  // 25: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
 	7,  // 26: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	28, // 27: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
-	21, // 28: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
-	23, // 29: titrate.quota.v1alpha1.Limit.plans:type_name -> titrate.quota.v1alpha1.LimitPlan
-	24, // 30: titrate.quota.v1alpha1.Limit.requested_rate:type_name -> titrate.quota.v1alpha1.RequestedRate
-	28, // 31: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	22, // 32: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	8,  // 33: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
-	9,  // 34: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
-	7,  // 35: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	28, // 36: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
-	28, // 37: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	28, // 38: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
-	17, // 39: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	29, // 27: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	22, // 28: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
+	24, // 29: titrate.quota.v1alpha1.Limit.plans:type_name -> titrate.quota.v1alpha1.LimitPlan
+	25, // 30: titrate.quota.v1alpha1.Limit.requested_rate:type_name -> titrate.quota.v1alpha1.RequestedRate
+	8,  // 31: titrate.quota.v1alpha1.Limit.scope:type_name -> titrate.quota.v1alpha1.Scope
+	29, // 32: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	23, // 33: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	9,  // 34: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
+	10, // 35: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	7,  // 36: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	29, // 37: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
+	29, // 38: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	29, // 39: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
+	18, // 40: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -2667,7 +2734,7 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
-			NumEnums:      10,
+			NumEnums:      11,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
