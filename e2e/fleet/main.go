@@ -62,6 +62,7 @@ type options struct {
 	rig      rig.Options
 	exact    bool
 	sites    int
+	global   bool
 	cut      time.Duration
 	agents   int
 	envoys   int
@@ -154,6 +155,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.exact, "exact", false, fmt.Sprintf("keys of an EXACT limit instead of claims; for -keys of %d and "+
 		"more at one site unless this is false", exactFrom))
 	f.IntVar(&o.sites, "sites", 1, "sites of the agents, with slow links between them (needs a network namespace)")
+	f.BoolVar(&o.global, "global", false, "with -sites: limits of the clients that are judged have the scope GLOBAL")
 	f.DurationVar(&o.cut, "cut", 30*time.Second, "with -sites: time for which a site is cut off")
 	f.IntVar(&o.agents, "n", 16, "agents at the beginning, those of the Envoys included")
 	f.IntVar(&o.envoys, "envoys", 3, "agents that have a real Envoy, with traffic, as their gateway; 0 is none")
@@ -324,6 +326,14 @@ func (o *options) checkExact() error {
 		return errors.New("-phases: leave needs join, since the agent that has joined leaves")
 	}
 	return nil
+}
+
+// scope returns the scope of the limits of clients that are judged.
+func (o *options) scope() string {
+	if o.global {
+		return "GLOBAL"
+	}
+	return "SITE"
 }
 
 // leastOfSite is the number of agents of a site, of which one may end.

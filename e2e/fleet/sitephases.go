@@ -184,7 +184,8 @@ func (f *fleet) playSites(ctx context.Context, p phase) (r Phase, err error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", p.name, err)
 	}
-	s := &SitePhase{Delay: link.Delay.Seconds(), Jitter: link.Jitter.Seconds(), Loss: link.Loss, Steady: p.link != nil}
+	s := &SitePhase{Delay: link.Delay.Seconds(), Jitter: link.Jitter.Seconds(), Loss: link.Loss, Steady: p.link != nil,
+		Global: f.o.global}
 	r = Phase{Name: p.name, Bound: f.o.within.Seconds(), Sites: s}
 	if s.Agreed, err = f.agreeExact(ctx, began); err != nil {
 		return r, fmt.Errorf("%s: %w", p.name, err)

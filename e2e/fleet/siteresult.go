@@ -37,7 +37,8 @@ const (
 
 // SitePhase are the figures of a phase of several sites.
 type SitePhase struct {
-	Steady  bool         `json:"steady"` // nothing happens but the load
+	Steady  bool         `json:"steady"`           // nothing happens but the load
+	Global  bool         `json:"global,omitempty"` // the clients' limits have the scope GLOBAL
 	Delay   float64      `json:"delaySeconds"`
 	Jitter  float64      `json:"jitterSeconds"`
 	Loss    float64      `json:"loss"`
@@ -99,11 +100,15 @@ func (f *fleet) outcomes(all []*demand.Client, s *SitePhase) {
 }
 
 // bound returns the excess that a client may have at so many sites: within a site 1 + 8·r·τ, and for each other site
-// one burst more, and what all admit within δ. Requests are admitted late by as much as this program is.
+// one burst more, and what all admit within δ. With the scope GLOBAL it is 1 + 8·r·τ of the way between sites, unless
+// something happens. Requests are admitted late by as much as this program is.
 func (s *SitePhase) bound(l demand.Limit, sites int) float64 {
 	limit := judge.Limit{Rate: l.Rate, Burst: l.Burst}
 	b := limit.ExactSlack(time.Duration(s.SiteDelay*float64(time.Second))) + l.Rate*s.Late
-	if sites > 1 {
+	switch {
+	case s.Global && s.Steady && s.Cut == 0:
+		return limit.ExactSlack(time.Duration((s.SiteDelay+s.Delay+s.Jitter)*float64(time.Second))) + l.Rate*s.Late
+	case sites > 1:
 		b += float64(sites-1+s.Alone)*l.Burst + l.Rate*s.Lag + cutPart*l.Rate*s.Cut
 	}
 	if !s.Steady { // a gateway without an agent has a ledger
@@ -148,7 +153,9 @@ func (r *Result) judgeSites(p *Phase) {
 }
 
 // proves reports whether the excess of a client of one site is bound by less than its burst: two buckets in the site
-// would be noticed.
+// would be noticed. With the scope GLOBAL a bucket at each site would be.
 func (s *SitePhase) proves() bool {
-	return slices.ContainsFunc(s.Clients, func(c SiteClient) bool { return c.Sites == 1 && c.Bound < c.Burst })
+	return slices.ContainsFunc(s.Clients, func(c SiteClient) bool {
+		return (c.Sites == 1 || s.Global) && c.Bound < float64(max(1, c.Sites-1))*c.Burst
+	})
 }

@@ -48,24 +48,25 @@ type region struct {
 
 func siteName(i int) string { return fmt.Sprintf("site-%d", i+1) }
 
-// siteDocuments are the configuration of a fleet of several sites.
-func siteDocuments(c demand.Crowd) string {
+// siteDocuments are the configuration of a fleet of several sites. judged is the scope of the limits of clients that
+// are judged one by one.
+func siteDocuments(c demand.Crowd, judged string) string {
 	var b strings.Builder
 	item := func(format string, args ...any) {
 		fmt.Fprintf(&b, "- {apiVersion: titrate.dev/v1alpha1, "+format+"}\n", args...)
 	}
 	item("kind: Pool, name: pools/%s, spec: {capacity: 1000000}", exact.Pool)
-	limit := func(tenant string, rate, burst float64) {
+	limit := func(tenant string, rate, burst float64, scope string) {
 		item("kind: Tenant, name: tenants/%s", tenant)
-		item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %g/s, burst: %g, precision: EXACT}", tenant, rate,
-			burst)
+		item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %g/s, burst: %g, precision: EXACT, scope: %s}",
+			tenant, rate, burst, scope)
 	}
 	rate, burst := c.Limit()
 	for _, name := range exact.Tenants {
-		limit(name, rate, float64(burst))
+		limit(name, rate, float64(burst), "SITE")
 	}
 	for _, l := range []demand.Limit{slow, middle, fast} {
-		limit(l.Tenant, l.Rate, l.Burst)
+		limit(l.Tenant, l.Rate, l.Burst, judged)
 	}
 	return b.String()
 }
@@ -83,7 +84,8 @@ func (f *fleet) startSites(ctx context.Context) (err error) {
 	if s.net, err = wan.New(names); err != nil {
 		return err
 	}
-	if f.in, err = f.rig.New(installation.Options{Host: s.net.Own.Address.String(), Documents: siteDocuments(s.crowd),
+	if f.in, err = f.rig.New(installation.Options{Host: s.net.Own.Address.String(),
+		Documents:   siteDocuments(s.crowd, f.o.scope()),
 		Coordinator: []string{"--insecure", "--membership", f.o.membership().String()}}); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func TestParseSites(t *testing.T) {
 }
 
 func TestSiteDocumentsCanBeRead(t *testing.T) {
-	all, err := document.Parse("fleet.yaml", []byte(siteDocuments(demand.Crowd{Keys: 1, Sites: 3, Rate: .05})))
+	all, err := document.Parse("fleet.yaml", []byte(siteDocuments(demand.Crowd{Keys: 1, Sites: 3, Rate: .05}, "GLOBAL")))
 	if err != nil || len(all) != 1+2*(len(tenants)+3) {
 		t.Errorf("%d documents, %v", len(all), err)
 	}
