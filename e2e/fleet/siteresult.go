@@ -135,6 +135,9 @@ func (r *Result) judgeSites(p *Phase) {
 		c := &s.Clients[i]
 		name := fmt.Sprintf("%s, %g/s: ", c.Name, c.Rate)
 		r.atMost(name+"excess over rate·t + burst", p.Name, c.Excess, c.Bound, "requests", "")
+		if s.Global && c.Burst < 8*c.Rate*(s.Delay+s.Jitter) { // apply warns: no more is promised
+			continue
+		}
 		wrongful, off := 0., mostOff
 		if c.Sites > 1 && c.Burst < c.Rate*s.Lag { // docs/how-to/two-regions.md
 			wrongful, off = lateWrongful*float64(c.Offered), lateOff
