@@ -2,6 +2,21 @@ package exchange
 
 import "github.com/titrate/titrate/control/grant"
 
+// Tokens are granted by owners of one site, or of all sites. Each have desks, stores and messages of their own.
+const (
+	OfSite = iota
+	OfAll  // for limits of the scope GLOBAL
+	Scopes
+)
+
+// ScopeOf says of which owners a message is.
+func ScopeOf(global bool) int {
+	if global {
+		return OfAll
+	}
+	return OfSite
+}
+
 // TokenRequests are a gateway's requests to the owners of keys, see package grant.
 type TokenRequests struct {
 	Global bool // to the owners of all sites: for limits of that scope

@@ -19,7 +19,7 @@ import (
 // The order of its locks is in package lock.
 type Engine struct {
 	keys   keys.Store
-	tokens [scopes]tokens.Store[*tokenWait]
+	tokens [exchange.Scopes]tokens.Store[*tokenWait]
 	places tokenPlaces
 	slots  slotStore
 	snap   atomic.Pointer[snapshot]

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 	"github.com/titrate/titrate/control/limiter/internal/tokens"
@@ -68,12 +69,12 @@ func (e *Engine) setNear(now int64, near bool) {
 		return
 	}
 	if near {
-		e.tokens[ofSite].While(now, true)
+		e.tokens[exchange.OfSite].While(now, true)
 		e.near.Store(max(now, 1))
 		return
 	}
 	e.near.Store(0)
-	e.tokens[ofSite].While(now, false)
+	e.tokens[exchange.OfSite].While(now, false)
 }
 
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
@@ -168,23 +169,9 @@ func (l *limit) tokenKey(plan, client string) tokens.Key {
 	return k
 }
 
-// The tokens of an Engine by their owners: those of a site, and those of all sites.
-const (
-	ofSite = iota
-	ofAll
-	scopes
-)
-
-func scopeOf(global bool) int {
-	if global {
-		return ofAll
-	}
-	return ofSite
-}
-
 // tokensOf has the tokens of a limit.
 func (e *Engine) tokensOf(l *limit) *tokens.Store[*tokenWait] {
-	return &e.tokens[scopeOf(l.exact == overSites)]
+	return &e.tokens[exchange.ScopeOf(l.exact == overSites)]
 }
 
 // allow gives a key of an EXACT limit the numbers of now, and reports whether its limit is known and of the scope.
@@ -196,7 +183,7 @@ func (e *Engine) allow(scope int, k *tokens.Key) bool {
 	limits := s.tenants[k.Tenant].limits
 	i := slices.IndexFunc(limits, func(l *limit) bool { return l.name == k.Limit })
 	switch {
-	case i < 0, limits[i].exact == never, scopeOf(limits[i].exact == overSites) != scope,
+	case i < 0, limits[i].exact == never, exchange.ScopeOf(limits[i].exact == overSites) != scope,
 		k.Plan != "" && limits[i].plans[k.Plan] == nil:
 		return false
 	}

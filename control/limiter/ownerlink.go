@@ -23,7 +23,7 @@ func (e *Engine) LinkSlots(up bool) { e.slots.keys.Link(up) }
 // PollTokens appends what the owners of EXACT limits' keys are to be sent now, for its scope. It returns when
 // there is more to send, in nanoseconds of the engine's clock; 0: when Options.Ask is called.
 func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64) {
-	return e.tokens[scopeOf(out.Global)].Poll(now, out)
+	return e.tokens[exchange.ScopeOf(out.Global)].Poll(now, out)
 }
 
 // LinkTokens says whether an agent carries what PollTokens returns, and answers. While none

@@ -77,7 +77,7 @@ func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) 
 		e.slots.keys.SetOwners(now, a.Owners)
 		e.slots.units.SetOwners(now, a.Owners)
 	}
-	for _, ended := range e.tokens[scopeOf(a.Global)].Answer(now, a, nil) {
+	for _, ended := range e.tokens[exchange.ScopeOf(a.Global)].Answer(now, a, nil) {
 		out = e.resume(now, ended, out)
 	}
 	return out

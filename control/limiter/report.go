@@ -229,7 +229,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 		RateBounded: e.stats.rateBounded.Load(),
 		Overflow:    k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
-		Held: e.waiting.Load(), Exact: e.tokens[ofSite].Stats().Plus(e.tokens[ofAll].Stats()),
+		Held: e.waiting.Load(), Exact: e.tokens[exchange.OfSite].Stats().Plus(e.tokens[exchange.OfAll].Stats()),
 		Slots: e.slots.keys.Stats(), Quotas: e.slots.units.Stats(),
 		Shares: e.shares.Load().stats(),
 	}

@@ -40,9 +40,9 @@ type sender struct {
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // reused for each message
 
-	tokens     [2]exchange.TokenRequests // to owners of this site, and of all; reused for each message
-	slots      []*exchange.SlotAsks      // likewise
-	quotas     []*exchange.QuotaAsks     // likewise
+	tokens     [exchange.Scopes]exchange.TokenRequests // reused for each message
+	slots      []*exchange.SlotAsks                    // likewise
+	quotas     []*exchange.QuotaAsks                   // likewise
 	registered exchange.Registered
 }
 
@@ -87,7 +87,7 @@ func (s *sender) sendTokens(again *time.Timer) error {
 	wait := time.Hour
 	for i := range s.tokens {
 		q := &s.tokens[i]
-		q.Global, q.List, q.Answers = i == 1, q.List[:0], q.Answers[:0]
+		q.Global, q.List, q.Answers = i == exchange.OfAll, q.List[:0], q.Answers[:0]
 		if next := s.o.Engine.PollTokens(now, q); next != 0 {
 			wait = min(wait, time.Duration(max(next-now, 1)))
 		}
@@ -127,7 +127,7 @@ func (s *sender) sendSlots(now int64) (next int64, err error) {
 	}
 	var known uint64
 	s.slots, next, known = s.o.Engine.PollSlots(now, s.slots[:0])
-	s.tokens[0].Registered = s.registered.Add(s.tokens[0].Registered, known)
+	s.tokens[exchange.OfSite].Registered = s.registered.Add(s.tokens[exchange.OfSite].Registered, known)
 	for _, m := range s.slots {
 		for _, part := range m.Parts(link.MaxTokens) {
 			if err := s.w.Write(part); err != nil {

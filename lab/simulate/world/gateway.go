@@ -130,7 +130,7 @@ func (w *World) sendTokens(g *gateway) {
 	if g.link == 0 {
 		return
 	}
-	asked := [2]exchange.TokenRequests{{}, {Global: true}}
+	asked := [exchange.Scopes]exchange.TokenRequests{exchange.OfAll: {Global: true}}
 	for i := range asked {
 		if next := g.engine.PollTokens(w.time(), &asked[i]); next != 0 {
 			w.planPoll(g, time.Duration(next))
@@ -140,7 +140,7 @@ func (w *World) sendTokens(g *gateway) {
 	if next != 0 {
 		w.planPoll(g, time.Duration(next))
 	}
-	asked[0].Registered = g.registered.Add(asked[0].Registered, known)
+	asked[exchange.OfSite].Registered = g.registered.Add(asked[exchange.OfSite].Registered, known)
 	for i := range asked {
 		if !asked[i].Empty() {
 			w.deliverToAgent(g, &asked[i])

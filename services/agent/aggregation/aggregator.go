@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // Linger is the time for which a withdrawn claim or replica is still gossiped as such.
@@ -130,7 +131,7 @@ type owning struct {
 
 // using has the state of owners, and of their sums.
 type using struct {
-	owners    owners
+	owners    owners.Agents
 	self      claims.Group    // this agent
 	everybody map[string]bool // agents that send all agents their claims, and take no sums
 	sources   map[agentLife]*source
@@ -215,7 +216,7 @@ func New(o Options) *Aggregator {
 		notes:      notes{last: 1},
 		elsewhere:  elsewhere{sites: map[string]*site{}, siteOf: map[string]*site{}},
 	}
-	t.owners.add(o.Agent)
+	t.owners.Add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)
 	return t
 }

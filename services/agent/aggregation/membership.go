@@ -156,7 +156,7 @@ func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last
 		heard bool
 		last  time.Duration
 	}
-	votes := make(map[voter]vote, len(t.owners.names))
+	votes := make(map[voter]vote, len(t.owners.Names))
 	for _, m := range members {
 		by, at := voter{}, now // here
 		switch p := t.remotes[m.Name]; {

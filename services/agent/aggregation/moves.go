@@ -3,6 +3,8 @@ package aggregation
 import (
 	"slices"
 	"time"
+
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // Agents that go to another site, and sites that end. What an agent has claimed at its former site ends there, and the
@@ -24,7 +26,7 @@ func (t *Aggregator) disownAgent(now time.Duration, agent string) {
 // orphan notes the claims of owners that are not of a site any more.
 func (t *Aggregator) orphan(now time.Duration, s *site) {
 	for _, u := range s.uses.values {
-		if u.used && u.orphaned == 0 && !slices.Contains(s.owners.names, u.from.agent) {
+		if u.used && u.orphaned == 0 && !slices.Contains(s.owners.Names, u.from.agent) {
 			u.orphaned, s.orphans = now, true
 		}
 	}
@@ -33,7 +35,7 @@ func (t *Aggregator) orphan(now time.Duration, s *site) {
 // endOrphans ends the claims that no other owner has confirmed. If their owner is of another site now, they end after
 // handover, else after T2, as do claims of a gateway that is unreachable.
 func (t *Aggregator) endOrphans(now time.Duration, s *site) {
-	if !s.orphans || len(s.owners.names) == 0 {
+	if !s.orphans || len(s.owners.Names) == 0 {
 		return
 	}
 	s.orphans = false
@@ -42,7 +44,7 @@ func (t *Aggregator) endOrphans(now time.Duration, s *site) {
 			continue
 		}
 		after := t.o.T2
-		if at := t.siteOf[u.from.agent]; at != nil && at != s || slices.Contains(t.owners.names, u.from.agent) {
+		if at := t.siteOf[u.from.agent]; at != nil && at != s || slices.Contains(t.owners.Names, u.from.agent) {
 			after = handover
 		}
 		if now-u.orphaned < after {
@@ -64,5 +66,6 @@ func (t *Aggregator) endSite(now time.Duration, s *site) {
 			delete(t.siteOf, name)
 		}
 	}
-	s.owners, s.queue, s.uses, s.ended, s.silent = owners{}, [2][]uint64{}, newOrdered[*siteUse](), max(now, 1), false
+	s.owners, s.queue, s.uses = owners.Agents{}, [2][]uint64{}, newOrdered[*siteUse]()
+	s.ended, s.silent = max(now, 1), false
 }

@@ -60,8 +60,8 @@ func (t *Aggregator) takesNoSums(agent string, is bool) {
 // forgetEverybody forgets what agents take that are in the list no more and speak for no
 // gateway. Agents get new names for months.
 func (t *Aggregator) forgetEverybody() {
-	needed := make(map[string]bool, len(t.owners.names)+len(t.remotes))
-	for _, name := range t.owners.names {
+	needed := make(map[string]bool, len(t.owners.Names)+len(t.remotes))
+	for _, name := range t.owners.Names {
 		needed[name] = true
 	}
 	for _, p := range t.remotes {
@@ -323,7 +323,7 @@ func (t *Aggregator) Due() time.Duration {
 	}
 	// News of this agent's own keys goes with the sums of each period where all agents add up
 	// for themselves.
-	if addUp := t.small() && len(t.everybody) >= len(t.owners.names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
+	if addUp := t.small() && len(t.everybody) >= len(t.owners.Names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
 		return 0
 	}
 	at := min(t.silent, t.recount, t.dueAbroad())

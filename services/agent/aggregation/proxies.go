@@ -126,7 +126,7 @@ func (t *Aggregator) NoteAbroad(key uint64) {
 
 // noteAbroad notes that other sites' use of a key has changed.
 func (t *Aggregator) noteAbroad(key uint64) {
-	if t.owners.of(key) == t.o.Agent {
+	if t.owners.Of(key) == t.o.Agent {
 		t.abroad = append(t.abroad, key)
 	}
 }

@@ -15,13 +15,13 @@ import (
 // that have come since the last call, also if they were there before: what they were sent meanwhile is lost. O(keys)
 // when the agents change.
 func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
-	if len(back) == 0 && slices.Equal(t.owners.names[1:], others) {
+	if len(back) == 0 && slices.Equal(t.owners.Names[1:], others) {
 		return
 	}
 	for _, name := range others {
 		delete(t.siteOf, name) // it may have been of another site
 	}
-	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...), back)
+	wasSmall, c := t.small(), changeOf(&t.owners, append([]string{t.o.Agent}, others...), back)
 	t.owners = c.now
 	for _, o := range t.locals {
 		o.seq++ // the moved claim is newer than the claim at the owner before
@@ -57,7 +57,7 @@ func (t *Aggregator) ownerAfter(c change, at uint64, k *key, wasSmall bool) stri
 	case t.small():
 		return t.o.Agent
 	case wasSmall:
-		return c.now.of(at)
+		return c.now.Of(at)
 	}
 	return c.of(at, k.owner)
 }
@@ -86,9 +86,9 @@ func (t *Aggregator) tellSums(now time.Duration, back []string) {
 // tellOthers sends the claims of a key to the agents that receive, or received, all keys: the agents that have come, or
 // all when the number of agents passes Everybody.
 func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, wasSmall bool) {
-	names := c.now.names[1:]
+	names := c.now.Names[1:]
 	if wasSmall && t.small() {
-		names = c.joined.names
+		names = c.joined.Names
 	}
 	for o := range t.localsOf(at) {
 		for _, name := range names {
@@ -142,7 +142,7 @@ func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 }
 
 // small reports whether there are so few agents that each receives all keys, and owns them.
-func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody }
+func (t *Aggregator) small() bool { return len(t.owners.Names) <= t.o.Everybody }
 
 // tellClaims sends the claims of all gateways here.
 func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, level delivery.Urgency) {
@@ -167,7 +167,7 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 	if !t.small() {
 		return
 	}
-	for _, name := range t.owners.names[1:] {
+	for _, name := range t.owners.Names[1:] {
 		if name != k.before {
 			t.sendClaim(now, name, o, at, k, level, again)
 		}
@@ -179,7 +179,7 @@ func (t *Aggregator) tellFall(now time.Duration, o *local, at uint64, k *key) {
 	if k.owner == t.o.Agent {
 		t.takeOwn(now, o, at, k, false)
 	}
-	a, owner := o.keys.get(at), t.owners.of(at)
+	a, owner := o.keys.get(at), t.owners.Of(at)
 	if owner != t.o.Agent && now-a.fell >= ownersFall && t.mayBeAbroad(now, at, k) {
 		a.fell = now
 		t.sendClaim(now, owner, o, at, k, delivery.Spare, false)
@@ -192,7 +192,7 @@ func (t *Aggregator) sendClaim(
 	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
 ) {
 	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
-	if a != nil && a.Owned && (to != t.owners.of(at) || !t.mayBeAbroad(now, at, k)) {
+	if a != nil && a.Owned && (to != t.owners.Of(at) || !t.mayBeAbroad(now, at, k)) {
 		level = delivery.Spare
 	}
 	switch {

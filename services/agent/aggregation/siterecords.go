@@ -52,7 +52,7 @@ func (s *site) waiting() int { return len(s.queue[0]) + len(s.queue[1]) }
 
 // tellSites has the other sites know of a change of what gateways here claim of a key that this agent owns.
 func (t *Aggregator) tellSites(now time.Duration, key uint64) {
-	if len(t.sites) == 0 || t.owners.of(key) != t.o.Agent {
+	if len(t.sites) == 0 || t.owners.Of(key) != t.o.Agent {
 		return
 	}
 	info := t.ours.get(key)
@@ -88,7 +88,7 @@ func (t *Aggregator) usedAtHome(now time.Duration, key uint64) bool {
 func (t *Aggregator) checkSites(now time.Duration) {
 	for _, s := range t.sortedSites() {
 		for i, key := range s.uses.keys {
-			if u := s.uses.values[i]; u.used && t.owners.of(key) != t.o.Agent {
+			if u := s.uses.values[i]; u.used && t.owners.Of(key) != t.o.Agent {
 				u.used = false
 				t.endProxy(now, s, key, u)
 			}
@@ -109,7 +109,7 @@ func (t *Aggregator) tellAllKeys(now time.Duration) {
 // sendSites sends the other sites the records that wait, as far as the budget allows.
 func (t *Aggregator) sendSites(now time.Duration) {
 	for _, s := range t.sortedSites() {
-		rate := float64(siteBytes) / float64(len(t.owners.names))
+		rate := float64(siteBytes) / float64(len(t.owners.Names))
 		s.credit = min(s.credit+rate*(now-s.sentAt).Seconds(), max(rate/4, siteRecord))
 		s.sentAt = now
 		t.checkFalls(now, s)
@@ -147,7 +147,7 @@ func (t *Aggregator) putSite(now time.Duration, m *gossipv1.Packet, to string, i
 	u, info, out := s.use(key), t.ours.get(key), t.newSum()
 	*out = gossipv1.Sum{Key: key}
 	next := falling{}
-	if info != nil && t.owners.of(key) == t.o.Agent && s.ownerOf(key) == to {
+	if info != nil && t.owners.Of(key) == t.o.Agent && s.ownerOf(key) == to {
 		a := t.owned.AtHome(key, now.Seconds(), info.onlyFlow())
 		out.Flow, out.Claims, out.Active = info.onlyFlow(), float32(a.Claims), float32(a.Active)
 		out.Unsaturated, out.Admitted, out.Spent = float32(a.Unsaturated), a.Admitted, float32(a.Spent)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // Other sites. Owners are chosen among the agents of one site. The owner of a key sends the owners at other sites
@@ -43,7 +44,7 @@ type Site struct {
 // site has the state of another site.
 type site struct {
 	name   string
-	owners owners
+	owners owners.Agents
 	proxy  *local
 	uses   ordered[*siteUse]
 	queue  [2][]uint64 // keys whose records are to be sent, those with much news apart
@@ -96,12 +97,12 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, l
 			at, news = t.newSite(now, s.Name), true
 		}
 		at.ended = 0
-		if len(back) == 0 && slices.Equal(at.owners.names, s.Agents) {
+		if len(back) == 0 && slices.Equal(at.owners.Names, s.Agents) {
 			continue
 		}
-		at.owners = owners{}
+		at.owners = owners.Agents{}
 		for _, name := range s.Agents {
-			at.owners.add(name)
+			at.owners.Add(name)
 			if t.siteOf[name] == nil {
 				t.disownAgent(now, name)
 			}
@@ -114,7 +115,7 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, l
 		switch {
 		case keep[name]:
 		case lost[name]:
-			s.owners = owners{}
+			s.owners = owners.Agents{}
 		case s.ended == 0:
 			t.endSite(now, s)
 		}
@@ -155,10 +156,10 @@ func (t *Aggregator) registerAgain(s *site, back []string) {
 
 // ownerOf returns the agent that owns a key at a site; "": none is known.
 func (s *site) ownerOf(key uint64) string {
-	if len(s.owners.names) == 0 {
+	if len(s.owners.Names) == 0 {
 		return ""
 	}
-	return s.owners.of(key)
+	return s.owners.Of(key)
 }
 
 // use returns what is known of a key at a site.

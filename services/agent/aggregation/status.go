@@ -66,7 +66,7 @@ func (t *Aggregator) OtherSites() (out []SiteStatus) {
 		if s.ended > 0 {
 			continue
 		}
-		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent,
+		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.Names), Reachable: !s.silent,
 			Waiting: s.waiting()})
 	}
 	return out

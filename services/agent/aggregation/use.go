@@ -200,7 +200,7 @@ func (t *Aggregator) ownerOf(at uint64, k *key) string {
 	case t.small():
 		return t.o.Agent // as every other agent is
 	}
-	return t.owners.of(at)
+	return t.owners.Of(at)
 }
 
 // installWaiting has the sums of new owners hold that have waited for long enough.

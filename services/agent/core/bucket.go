@@ -29,7 +29,7 @@ func (c *Core) bucket(now time.Duration, q *controlv1.KeyQuestion) *controlv1.Ke
 		out.Gateways = append(out.Gateways, &controlv1.KeyGateway{Process: g.number,
 			Bucket: c.gatewayBucket(now, g, b.Key, out)})
 	}
-	if book, owned := c.tokens[scopeOf(b.Global)].Look(now, b.Key); owned && out.GetExact() {
+	if book, owned := c.tokens[exchange.ScopeOf(b.Global)].Look(now, b.Key); owned && out.GetExact() {
 		out.Owner = &quotav1.OwnerBucket{Agent: c.o.Name, Free: book.Free, Out: book.Out, Site: c.o.Site}
 		for _, u := range book.Uses {
 			out.Gateways = append(out.Gateways, &controlv1.KeyGateway{Process: u.Number, Owned: true,

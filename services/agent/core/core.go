@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/activity"
@@ -44,7 +45,7 @@ type Core struct {
 	reports       *reports.Reports
 	activity      *activity.Activity
 	decisions     decisions.Store
-	tokens        [2]*tokens.Desk // of limits of the scopes SITE and GLOBAL
+	tokens        [exchange.Scopes]*tokens.Desk
 	slots         *slots.Desk
 	quotas        *quotas.Desk
 	own           OwnLimits // nil: there are none
@@ -125,20 +126,20 @@ func New(o Options) *Core {
 	}
 	c.aggregator = aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1, T2: o.T2,
 		Incarnation: o.Incarnation, Everybody: o.Everybody,
-		Decides: func(key uint64) bool { return c.tokens[ofSite].Owns(key) }})
-	c.tokens[ofSite] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
+		Decides: func(key uint64) bool { return c.tokens[exchange.OfSite].Owns(key) }})
+	c.tokens[exchange.OfSite] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
 		Registered: func(now time.Duration) { c.slots.Settled(now) },
 		Listens:    func() bool { return c.slots.Listens() },
 		Owned:      c.aggregator.NoteAbroad})
-	c.tokens[ofAll] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.ownerOfAll,
+	c.tokens[exchange.OfAll] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.ownerOfAll,
 		Linked: c.isLinked, Allowed: c.allowedGlobally, Revision: c.revision, Undivided: true})
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.quotaLimit, Reset: c.quotaReset, Revision: c.revision})
 	if c.near.site = o.Site; o.Site != "" {
-		c.tokens[ofSite].Apart()
+		c.tokens[exchange.OfSite].Apart()
 	}
 	c.slotOwners(0)
 	c.setAll(0, nil)

@@ -167,7 +167,7 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.logUnasked(now, g, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
-		c.tokens[scopeOf(m.Global)].Ask(now, g.number, m)
+		c.tokens[exchange.ScopeOf(m.Global)].Ask(now, g.number, m)
 	case *exchange.SlotAsks:
 		c.setOwners(now)
 		c.beginSlots(now)

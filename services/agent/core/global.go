@@ -10,7 +10,9 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/agent/owners"
 	"github.com/titrate/titrate/services/agent/tokens"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // EXACT limits of the scope GLOBAL. A key has one owner among the agents of all sites. All else is as within a site,
@@ -18,31 +20,17 @@ import (
 // no owner: there the ledgers of the sites decide, and keep to the last split. So a site that is cut off has no
 // second owner of a key.
 
-// The desks of a Core, see [Core.tokens].
-const (
-	ofSite = iota
-	ofAll
-)
-
-func scopeOf(global bool) int {
-	if global {
-		return ofAll
-	}
-	return ofSite
-}
-
 // everywhere are the agents of all sites.
 type everywhere struct {
 	others []tokens.Agent
-	owners exchange.Owners // their lives are places in names
-	names  []string
-	why    string // the ledgers decide; "": owners do
+	owners owners.Agents // this one, too
+	why    string        // the ledgers decide; "": owners do
 }
 
 // setAll gives the owners of all sites' keys the agents, and whether most of them are received.
 func (c *Core) setAll(now time.Duration, others []tokens.Agent) {
 	why := c.apart(now)
-	if why == c.all.why && c.all.names != nil && slices.Equal(others, c.all.others) {
+	if why == c.all.why && c.all.owners.Names != nil && slices.Equal(others, c.all.others) {
 		return
 	}
 	if why != c.all.why {
@@ -51,19 +39,18 @@ func (c *Core) setAll(now time.Duration, others []tokens.Agent) {
 			cmp.Or(why, "all sites are reachable"))
 	}
 	c.all = everywhere{others: others, why: why}
-	for _, a := range append([]tokens.Agent{{Name: c.o.Name}}, others...) {
-		c.all.names = append(c.all.names, a.Name)
-		c.all.owners.List = append(c.all.owners.List,
-			exchange.Owner{Hash: exchange.OwnerHash(a.Name), Life: uint64(len(c.all.names))})
+	c.all.owners.Add(c.o.Name)
+	for _, a := range others {
+		c.all.owners.Add(a.Name)
 	}
-	c.tokens[ofAll].Changed(now, others, c.hasFailed)
+	c.tokens[exchange.OfAll].Changed(now, others, c.hasFailed)
 }
 
 // apart says why this agent asks no owner of another site; "": it may.
 func (c *Core) apart(now time.Duration) string {
 	for _, s := range c.aggregator.OtherSites() {
 		if !s.Reachable {
-			return "site " + s.Name + " is unreachable"
+			return wording.Site(s.Name) + " is unreachable"
 		}
 	}
 	if reached, of := c.reached(now, nil); 2*reached <= of {
@@ -90,10 +77,10 @@ func (c *Core) reached(now time.Duration, without []string) (reached, of int) {
 
 // ownerOfAll returns the agent of all sites that owns a key; "": the ledgers decide.
 func (c *Core) ownerOfAll(key uint64) string {
-	if c.all.why != "" || c.all.names == nil {
+	if c.all.why != "" {
 		return ""
 	}
-	return c.all.names[c.all.owners.Of(key)-1]
+	return c.all.owners.Of(key)
 }
 
 // allowedIn returns what the configuration in force allows a key of an EXACT limit of a scope.

@@ -54,14 +54,14 @@ func (c *Core) setOwners(now time.Duration) {
 		c.aggregator.SetOwners(now, names, back)
 		c.aggregator.SetSites(now, sites, back, c.lostSites())
 		if len(sites) > 0 {
-			c.tokens[ofSite].Apart()
+			c.tokens[exchange.OfSite].Apart()
 		}
 		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}
 		if others := c.agents(names); !slices.Equal(others, c.alive) {
 			c.alive = others
-			c.tokens[ofSite].Changed(now, others, c.hasFailed)
+			c.tokens[exchange.OfSite].Changed(now, others, c.hasFailed)
 			c.slotOwners(now)
 		}
 		c.setAll(now, c.agents(all))
@@ -152,7 +152,7 @@ func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (d
 		switch m := p.GetTokens(); {
 		case m != nil:
 			c.setOwners(now)
-			c.tokens[scopeOf(m.GetGlobal())].Receive(now, p.GetAgent(), m)
+			c.tokens[exchange.ScopeOf(m.GetGlobal())].Receive(now, p.GetAgent(), m)
 			if m.GetSlots() != nil {
 				c.beginSlots(now)
 				c.slots.Receive(now, p.GetAgent(), slots.Decode(m.GetSlots()))

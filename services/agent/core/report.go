@@ -57,7 +57,8 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	c := s.core
 	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now)),
-		Owned: int32(c.tokens[ofSite].Keys() + c.tokens[ofAll].Keys() + c.slots.Keys() + c.quotas.Keys())}
+		Owned: int32(c.tokens[exchange.OfSite].Keys() + c.tokens[exchange.OfAll].Keys() +
+			c.slots.Keys() + c.quotas.Keys())}
 	r.Flows, r.Changes = s.selector.Select(c.reports.Rates(now, s.reports), exchange.ReportEvery,
 		s.leases.ReportsChanges())
 	if len(s.gained) > 0 {

@@ -22,7 +22,7 @@ func (c *Core) slotLimit(name *exchange.KeyName) (key uint64, limit int64, ok bo
 
 // slotOwners gives the owners of slots the agents of now.
 func (c *Core) slotOwners(now time.Duration) {
-	lives, digest := c.tokens[ofSite].Agents()
+	lives, digest := c.tokens[exchange.OfSite].Agents()
 	c.slotPart(now)
 	c.slots.Changed(now, lives, digest)
 	c.quotas.Changed(now, lives)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/agent/activity"
 	"github.com/titrate/titrate/services/agent/aggregation"
@@ -76,7 +77,7 @@ func (c *Core) Status(now time.Duration) Status {
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Way: c.peers.Way(),
 		Unasked:     c.activity.Unasked(now),
 		Traffic:     c.peers.Traffic(),
-		Tokens:      c.tokens[ofSite].Stats().Plus(c.tokens[ofAll].Stats()),
+		Tokens:      c.tokens[exchange.OfSite].Stats().Plus(c.tokens[exchange.OfAll].Stats()),
 		Slots:       c.slots.Stats(),
 		Quotas:      c.quotas.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}

@@ -65,7 +65,8 @@ func (c *Core) revision() (sum int64) {
 
 // logDropped logs agents whose requests for tokens were dropped.
 func (c *Core) logDropped(now time.Duration) {
-	for _, of := range slices.Concat(c.tokens[ofSite].Complaints(now), c.tokens[ofAll].Complaints(now)) {
+	all := slices.Concat(c.tokens[exchange.OfSite].Complaints(now), c.tokens[exchange.OfAll].Complaints(now))
+	for _, of := range all {
 		details := []any{"agent", of.Agent, "dropped", of.Count, "reason", of.Why.String()}
 		if g := c.processes[of.Number]; g != nil && of.Agent == c.o.Name {
 			details = append(details, "gateway", g.Gateway)
@@ -78,8 +79,8 @@ func (c *Core) logDropped(now time.Duration) {
 
 // TokensDue returns the time for the next TickTokens; 0: none.
 func (c *Core) TokensDue() time.Duration {
-	due := c.tokens[ofSite].Due()
-	for _, at := range []time.Duration{c.tokens[ofAll].Due(), c.slots.Due(), c.quotas.Due()} {
+	due := c.tokens[exchange.OfSite].Due()
+	for _, at := range []time.Duration{c.tokens[exchange.OfAll].Due(), c.slots.Due(), c.quotas.Due()} {
 		if at != 0 && (due == 0 || at < due) {
 			due = at
 		}
@@ -103,12 +104,12 @@ func (c *Core) sendTokens() {
 	for scope, d := range c.tokens {
 		answers, packets := d.Take()
 		for _, number := range slices.Sorted(maps.Keys(answers)) {
-			answers[number].Global = scope == ofAll
+			answers[number].Global = scope == exchange.OfAll
 			c.answer(number, answers[number])
 		}
 		for _, to := range slices.Sorted(maps.Keys(packets)) {
 			for _, m := range packets[to] {
-				m.Global = scope == ofAll
+				m.Global = scope == exchange.OfAll
 				c.sendAgent(to, m)
 			}
 		}
@@ -141,7 +142,7 @@ func (c *Core) sendAgent(to string, m *gossipv1.Tokens) {
 func (c *Core) chargeSites() {
 	for _, key := range c.aggregator.TakeAbroad() {
 		s, used := c.aggregator.Abroad(key, c.ran)
-		c.tokens[ofSite].Abroad(c.ran, key, &s, used, c.aggregator.Sites(), c.aggregator.Lag())
+		c.tokens[exchange.OfSite].Abroad(c.ran, key, &s, used, c.aggregator.Sites(), c.aggregator.Lag())
 	}
 }
 

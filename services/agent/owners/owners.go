@@ -5,7 +5,38 @@ package owners
 import (
 	"maps"
 	"slices"
+
+	"github.com/titrate/titrate/control/exchange"
 )
+
+// Agents picks the owner of each key among agents: the one with the highest score for the key (rendezvous hashing).
+// When an agent comes, it takes about one key in N, from all others alike; when one goes, its keys are spread over
+// the rest; no other key moves.
+type Agents struct {
+	Names  []string
+	hashes []uint64
+}
+
+// Add adds an agent.
+func (a *Agents) Add(name string) {
+	a.Names, a.hashes = append(a.Names, name), append(a.hashes, exchange.OwnerHash(name))
+}
+
+// Of returns the owner of a key; "": there is no agent.
+func (a *Agents) Of(key uint64) string {
+	name, _ := a.Best(key)
+	return name
+}
+
+// Best returns the owner of a key, and its score.
+func (a *Agents) Best(key uint64) (name string, score uint64) {
+	for i, h := range a.hashes {
+		if s := exchange.OwnerScore(key, h); s > score || name == "" {
+			name, score = a.Names[i], s
+		}
+	}
+	return name, score
+}
 
 // MaxProcesses is the most processes of gateways of one agent that an owner knows: an agent may speak for 256
 // gateways (package aggregation), and as many have just been restarted. With so many users of one key a request for
