@@ -502,3 +502,20 @@ func TestAPeerAtItsBounds(t *testing.T) {
 		t.Errorf("the user has %+v, the owner says %+v", got, heard)
 	}
 }
+
+// Peers that have said as much as they may are removed, also while they were unreachable, and a key's count goes on.
+func TestRemovedLiarsLeaveTheEpoch(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 1, Own: 3}))
+	for liar := Peer(2); liar < 12; liar++ {
+		apply(t, tb, liar, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: MaxCount, Claim: MaxRate, Own: MaxRate}))
+	}
+	tb.Heard(1, 4)
+	was := tb.Sums(9, 0, 4)
+	for liar := Peer(2); liar < 12; liar++ {
+		tb.Remove(liar, 4)
+	}
+	if got := tb.Sums(9, 0, 4); got.Epoch != was.Epoch || got.Admitted != was.Admitted {
+		t.Errorf("%+v after %+v, want the same count", got, was)
+	}
+}

@@ -28,6 +28,10 @@ const (
 	// another Epoch. So sums stay exact, whatever one of them says: a number above 1e15 has no room for what is
 	// added to it.
 	MaxCount = 1e11
+
+	// maxBase bounds the counts of removed peers, cost units: the doubles there lie .002 apart. One peer more must not
+	// begin a new Epoch, in which each ledger takes the largest debt of any: liars leave different debts behind.
+	maxBase = 100 * MaxCount
 )
 
 // maxPeers is over how many peers a sum may go: the bounds of an owner's sum are so many times those of one record.

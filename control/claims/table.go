@@ -238,7 +238,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		if p.abroad {
 			s.abroad += count
 		}
-		if s.base > MaxCount {
+		if s.base > maxBase {
 			s.base, s.assumed, s.abroad = 0, 0, 0
 			t.renewAll(s)
 		}
