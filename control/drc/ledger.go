@@ -53,15 +53,13 @@ type Ledger struct {
 	d        float64 // spent, ≥ 0
 	own      float64 // o, 0 ≤ o ≤ d
 	certain  float64 // c, 0 ≤ c ≤ d
-	spare    float64 // Wc, cost units
 	x        float64
 	at       float64 // time of d and x
 	overflow float64 // W as of full, cost units
 	full     float64 // when the pool was last full
-	unused   float64 // Wg, cost units
-	idle     float64 // when d was 0 last
 	admitted float64 // A
 	demanded
+	silence
 	scarce  float64 // until then a refusal counts as recent
 	lowered float64 // until then what is received owes no more than an empty pool
 	others  LedgerSums
@@ -71,6 +69,14 @@ type Ledger struct {
 	pace    float64 // sx
 	heard   announced
 	pubAt   float64
+}
+
+// silence has the figures with which a ledger judges news after a silence of other replicas.
+type silence struct {
+	unused float64 // Wg, cost units
+	spare  float64 // Wc, cost units
+	idle   float64 // when d was 0 last
+	news   float64 // until then others may announce what they admitted in the silence
 }
 
 // demanded counts the cost that was asked for lately.
@@ -85,7 +91,8 @@ type demanded struct {
 // NewLedger returns the ledger of an idle key: the whole pool is free.
 func NewLedger(p LedgerParams, now float64) Ledger {
 	now = clamp(now, -maxSeconds, maxSeconds)
-	l := Ledger{x: 1, at: now, demanded: demanded{block: now, demAt: now}, pubAt: now, full: now, idle: now}
+	l := Ledger{x: 1, at: now, demanded: demanded{block: now, demAt: now}, pubAt: now, full: now,
+		silence: silence{idle: now}}
 	l.install(p)
 	l.overflow = l.p.Rate * l.p.Lag
 	return l

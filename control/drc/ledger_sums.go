@@ -46,7 +46,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	first, sure := s.Epoch != l.others.Epoch, delta-(s.Assumed-l.others.Assumed)
 	switch {
 	case s.Epoch == l.others.Epoch, l.others.Epoch == 0 && s.Gap > 0:
-		delta = l.change(delta, &s)
+		delta = l.change(delta-l.tooMuch(&s), &s)
 	case l.others.Epoch == 0:
 		delta = min(s.Admitted, max(s.Spent, s.Own))
 		delta -= l.fromOverflow(delta)
@@ -74,9 +74,12 @@ func (l *Ledger) hearCertain(first bool, sure float64) {
 	}
 }
 
-// watchGap begins Wg with the refill that found the pool full since the last sums of other replicas.
-// It takes all of that time, except the time since the pool was full.
+// watchGap notes how long a silence has lasted. It begins Wg with the refill that found the pool full since the last
+// sums of other replicas. It takes all of that time, except the time since the pool was full.
 func (l *Ledger) watchGap(s *LedgerSums) {
+	if s.Gap != 0 {
+		l.news = max(l.news, l.at+math.Abs(s.Gap))
+	}
 	if s.Gap != 0 && l.others.Gap == 0 {
 		l.unused = l.refill() * max(0, math.Abs(s.Gap)+l.p.Lag-(l.at-l.idle))
 	}
@@ -114,15 +117,27 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 	return s.Age + l.p.Lag
 }
 
-// Deepest bounds D after sums were received. Each replica has spent its whole pool at once, and the
-// rate for the time in which a replica that is cut off still counts. So whatever a replica
-// announces, the key refuses everything for no longer than that takes to refill. Right after a
-// change of the limit an empty pool is the most.
+// tooMuch returns the estimate for unreachable replicas beyond the limit's rate. All replicas on one side of a cut
+// together admit no more, but a claim may be any number.
+func (l *Ledger) tooMuch(s *LedgerSums) float64 {
+	if s.Gap >= 0 {
+		return 0
+	}
+	lasted := min(0, l.others.Gap) - s.Gap // since the last sums
+	if lasted < 0 {
+		lasted = -s.Gap // of another silence
+	}
+	return max(0, s.Assumed-l.others.Assumed-l.p.Rate*lasted)
+}
+
+// Deepest bounds D after sums were received. Each replica has spent its whole pool at once, and in a silence the rate,
+// for up to 15 s. So whatever a replica announces, the key refuses everything for no longer than that takes to refill.
+// News of a silence arrive for as long as it lasted. Right after a change of the limit an empty pool is the most.
 func (l *Ledger) Deepest() float64 {
 	if l.at < l.lowered {
 		return l.p.Burst
 	}
-	return l.p.Replicas * (l.top + silent*l.p.Rate)
+	return l.p.Replicas * (l.top + l.p.Rate*clamp(l.news-l.at, 0, silent))
 }
 
 // silent is the time, in seconds, for which an unreachable replica is assumed to go on.
@@ -152,13 +167,13 @@ func (l *Ledger) fromOverflow(delta float64) float64 {
 func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	l.Advance(now)
 	s = s.normal()
+	l.watchGap(&s)
 	late := min(max(s.Spent, s.Own), l.p.Rate*l.oldest(&s))
 	known = min(clean(known, maxQuantity), l.d)
 	l.own = l.d - known
 	theirs := max(0, min(s.Admitted, max(s.Spent-known, s.Own))-late)
 	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.Deepest()))
 	l.overflow, l.full = max(0, l.overflow-late), now
-	l.watchGap(&s)
 	l.certain = l.d
 	l.others, l.met = s, s.Admitted > 0 || s.inUse()
 	l.others.Admitted += clean(own, maxQuantity)

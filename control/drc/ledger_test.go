@@ -353,14 +353,14 @@ func TestLedgerBelievesABoundedAmount(t *testing.T) {
 		before := l.Spent()
 		l.Hear(1, LedgerSums{Epoch: 1, Admitted: 1, Spent: 1})
 		l.Hear(1, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12})
-		if most := max(before, 3*(20+15*10.)); l.Spent() > most {
+		if most := max(before, 3*20.); l.Spent() > most {
 			t.Errorf("%s: %v spent after a count of 1e12, want %v at most", name, l.Spent(), most)
 		}
 	}
 	l := NewLedger(p, 0)
 	l.FirstContact(0, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12}, 0, 0)
-	if l.Spent() > 510 {
-		t.Errorf("at first contact: %v spent, want 510 at most", l.Spent())
+	if l.Spent() > 60 {
+		t.Errorf("at first contact: %v spent, want 60 at most", l.Spent())
 	}
 }
 
@@ -484,17 +484,17 @@ func TestHostileOwnPartsAndGaps(t *testing.T) {
 // refilled.
 func TestAssumedCostIsNotKnown(t *testing.T) {
 	l := NewLedger(LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: .1}, 0)
-	l.Hear(0, LedgerSums{Admitted: 5, Claims: 8, Spent: 5, Own: 5, Epoch: 1})
+	l.Hear(0, LedgerSums{Admitted: 5, Claims: 10, Spent: 5, Own: 5, Epoch: 1})
 	l.Take(0, 1, 0)
 	if l.Known() != l.Spent() {
 		t.Fatalf("%v of %v is known before the silence", l.Known(), l.Spent())
 	}
-	s := LedgerSums{Admitted: 5, Claims: 8, Epoch: 1}
+	s := LedgerSums{Admitted: 5, Claims: 10, Epoch: 1}
 	for now := .5; now <= 5; now += .5 {
-		s.Admitted, s.Assumed, s.Gap = s.Admitted+8, s.Assumed+8, -now
+		s.Admitted, s.Assumed, s.Gap = s.Admitted+5, s.Assumed+5, -now
 		l.Hear(now, s)
 	}
-	if l.Spent() < 30 || l.Known() != 0 {
+	if l.Spent() < 5 || l.Known() != 0 {
 		t.Errorf("%v spent, %v known, want what is assumed, and 0", l.Spent(), l.Known())
 	}
 	s.Gap, s.Claims = 0, 0 // it is forgotten, its estimate stays
@@ -506,6 +506,26 @@ func TestAssumedCostIsNotKnown(t *testing.T) {
 	}
 	if l.Advance(60); l.Known() != 0 || l.Spent() != 0 {
 		t.Errorf("%v spent, %v known of an idle key", l.Spent(), l.Known())
+	}
+}
+
+// Of unreachable replicas no more is assumed than the limit's rate, whatever they last claimed. After a silence they
+// may announce the rate for as long, and whole pools.
+func TestAnUnreachableLiarIsBelievedTheRate(t *testing.T) {
+	p := LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: .1}
+	l := NewLedger(p, 0)
+	l.Hear(0, LedgerSums{Admitted: 5, Spent: 5, Own: 5, Epoch: 1})
+	s := LedgerSums{Admitted: 5, Claims: 1e12, Epoch: 1}
+	for now := .3; now <= 15; now += .1 {
+		s.Assumed, s.Gap = 1e12*now, -now
+		s.Admitted = 5 + s.Assumed
+		if l.Hear(now, s); l.Spent() > 5.1 {
+			t.Fatalf("%v spent after %.1f s, want no more than before", l.Spent(), now)
+		}
+	}
+	s.Gap, s.Admitted, s.Assumed = 4, 1e12, 0
+	if l.Hear(15.2, s); l.Spent() > 3*(20+4*10) {
+		t.Errorf("%v spent after a silence of 4 s, want 180 at most", l.Spent())
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // mesh is a small discrete-event simulation of N ledgers that gossip with
@@ -28,6 +30,8 @@ type node struct {
 	ledger Ledger
 	peers  []LedgerClaim // latest received of each
 	heard  []float64     // when
+	gap    float64       // the last silence that has ended, s
+	ended  float64       // when
 	rejects,
 	admits int
 }
@@ -89,6 +93,9 @@ func (m *mesh) hear(to, from int, c LedgerClaim) {
 	if c.Admitted >= n.peers[from].Admitted {
 		n.peers[from] = c
 	}
+	if quiet := m.now - n.heard[from]; quiet > 0.5 {
+		n.gap, n.ended = quiet, m.now
+	}
 	n.heard[from] = m.now
 	n.ledger.Hear(m.now, m.sums(to))
 }
@@ -97,6 +104,9 @@ func (m *mesh) hear(to, from int, c LedgerClaim) {
 func (m *mesh) sums(to int) LedgerSums {
 	n := m.nodes[to]
 	var s LedgerSums
+	if m.now-n.ended < exchange.Late {
+		s.Gap = n.gap
+	}
 	for j, c := range n.peers {
 		s.Admitted += c.Admitted
 		if quiet := m.now - n.heard[j]; m.hold && quiet > 0.5 && j != to {

@@ -186,11 +186,11 @@ func TestGoneKeysAreForgotten(t *testing.T) {
 // replace that, also for a key that they do not name.
 func TestOthersGoOnWhileTheAgentIsSilent(t *testing.T) {
 	e, now := New(Options{Keys: 1024}), sec
-	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 100}))
+	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 12, Burst: 100}))
 	var keys []exchange.KeySum
 	for i := range 2 {
 		keys = append(keys, exchange.KeySum{Key: hash.Limit(7, "a", "l", fmt.Sprint(i)), Claims: 11, Active: 1,
-			Admitted: 5, Spent: 5, Epoch: 1})
+			Admitted: 50, Spent: 50, Epoch: 1})
 	}
 	e.SetSums(now, sumsOf(3, keys...))
 	left := func(client int) float64 {
@@ -206,14 +206,14 @@ func TestOthersGoOnWhileTheAgentIsSilent(t *testing.T) {
 	}
 	now += 4 * sec
 	for i := range 2 {
-		if got, want := left(i), before-4*11+4*1; math.Abs(got-want) > 0.1 {
-			t.Errorf("client %d: %.2f left after 4 s, want %.2f: 11/s are used, 1/s is refilled", i, got, want)
+		if got, want := left(i), before-4*11+4*12; math.Abs(got-want) > 0.1 {
+			t.Errorf("client %d: %.2f left after 4 s, want %.2f: 11/s are used, 12/s are refilled", i, got, want)
 		}
 	}
 	keys[0].Admitted += 20
 	e.SetSums(now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100e6, Keys: keys[:1]})
 	for i, used := range []float64{20, 0} {
-		if got, want := left(i), min(99, before-used+4*1); math.Abs(got-want) > 5 {
+		if got, want := left(i), min(99, before-used+4*12); math.Abs(got-want) > 5 {
 			t.Errorf("client %d: %.2f left when the agent speaks again, want %.2f", i, got, want)
 		}
 	}

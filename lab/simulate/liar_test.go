@@ -27,10 +27,10 @@ const (
 	liesRate, liesBurst = 20., 20.
 	// From soon on the lies have no effect: the others count the last claim of an unreachable gateway for 15 s.
 	soon = liesUntil + 17*time.Second
-	// late is the time after which a LOCAL limit has also repaid false claims: until soon each of three
-	// gateways may be counted with Lc and 15 s of the rate. Lc is 3 + r·δ here, as the liar can make δ 2 s.
-	// Meanwhile the other gateway uses up to a quarter of the rate, which repays nothing.
-	late = soon + 4*((3+2*liesRate)*time.Second/liesRate+15*time.Second)
+	// late is the time after which a LOCAL limit has also repaid false claims. Each of three gateways may be counted
+	// with Lc, 3 + r·δ here: the liar can make δ 2 s. Meanwhile the other gateway uses up to a quarter of the rate,
+	// which repays nothing.
+	late = soon + 4*(3+2*liesRate)*time.Second/liesRate
 	// judged is the time for which the others are judged then.
 	judged = 4 * time.Second
 )

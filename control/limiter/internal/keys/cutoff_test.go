@@ -21,7 +21,7 @@ func TestWhatTheOwnerDecidesIsNoDebt(t *testing.T) {
 			sum.Gap = -1
 		}
 		hear()
-		if u := w.Usage(&w.g, "c", w.now, unit); u.Spent < 30 {
+		if u := w.Usage(&w.g, "c", w.now, unit); u.Spent < 12 {
 			t.Fatalf("%v is spent, want what the others say", u.Spent)
 		}
 		for range 10 { // the owner grants the rate
