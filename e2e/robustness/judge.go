@@ -95,7 +95,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 		r.Checks[soft+i].hard = true
 	}
 	r.Cores = cores(s.load.Now())
-	r.conclude(all.end)
+	r.conclude(all.end, all.stalls)
 }
 
 // found judges that there is no finding of a name.
@@ -113,15 +113,30 @@ func (r *Result) found(name string) {
 // machine has not affected had up to 4 %; runs that failed only because of the machine had 11 % and more.
 const mostStalled = .05
 
+// A finding proves nothing if the machine has stood still for so long in the time before it: held requests, late
+// packets and expired leases follow from that.
+const (
+	stoodStill = 500 * time.Millisecond
+	justBefore = 15 * time.Second
+)
+
 // conclude passes a run, fails it or makes it void: too slow a machine excuses what depends
 // on time, and no loss, leak, panic or death.
-func (r *Result) conclude(lasted time.Duration) {
+func (r *Result) conclude(lasted time.Duration, stalls []check.Span) {
 	failed := func(hard bool) bool {
 		return slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass && (c.hard || !hard) })
 	}
-	if part := r.Stalled / lasted.Seconds(); part > mostStalled && !failed(true) {
+	sound := func(f check.Finding) bool {
+		return check.Stalled(check.Span{From: f.At - justBefore, To: f.At}, stalls) < stoodStill
+	}
+	switch part := r.Stalled / lasted.Seconds(); {
+	case failed(true):
+	case part > mostStalled:
 		r.Void = fmt.Sprintf("the machine stood still for %.0f %% of the time, at most %.0f %% may be: "+
 			"it was too busy, run fewer at once", 100*part, 100*mostStalled)
+	case failed(false) && len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, sound):
+		r.Void = fmt.Sprintf("the machine stood still for %v or longer in the %v before each finding: it was too busy",
+			stoodStill, justBefore)
 	}
 	r.Pass = r.Void == "" && r.Requests.Admitted > 0 && !failed(false)
 }

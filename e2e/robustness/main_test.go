@@ -157,18 +157,23 @@ func TestVoid(t *testing.T) {
 	fine := Check{Name: "panics", Pass: true, hard: true}
 	for name, c := range map[string]struct {
 		stalled float64
+		before  time.Duration // the finding, from the end of a stall on
 		checks  []Check
 		word    string
 		verdict string
 	}{
-		"clean":                    {4, []Check{fine}, "PASS", ""},
-		"late":                     {4, []Check{fine, late}, "FAIL", "FAIL: 1 of 1, and 0 void"},
-		"slow machine":             {6, []Check{fine}, "VOID", "VOID: 1 of 1"},
-		"late on a slow machine":   {6, []Check{fine, late}, "VOID", "VOID: 1 of 1"},
-		"a loss on a slow machine": {6, []Check{late, lost}, "FAIL", "FAIL: 1 of 1, and 0 void"},
+		"clean":                    {4, 16 * time.Second, []Check{fine}, "PASS", ""},
+		"late":                     {4, 16 * time.Second, []Check{fine, late}, "FAIL", "FAIL: 1 of 1, and 0 void"},
+		"slow machine":             {6, 16 * time.Second, []Check{fine}, "VOID", "VOID: 1 of 1"},
+		"late on a slow machine":   {6, 16 * time.Second, []Check{fine, late}, "VOID", "VOID: 1 of 1"},
+		"a loss on a slow machine": {6, 16 * time.Second, []Check{late, lost}, "FAIL", "FAIL: 1 of 1, and 0 void"},
+		"late after a stall":       {1, 14 * time.Second, []Check{fine, late}, "VOID", "VOID: 1 of 1"},
+		"a loss after a stall":     {1, 14 * time.Second, []Check{late, lost}, "FAIL", "FAIL: 1 of 1, and 0 void"},
 	} {
-		r := &Result{Checks: c.checks, Stalled: c.stalled, Requests: Requests{Admitted: 1}}
-		r.conclude(100 * time.Second)
+		stall := check.Span{From: 30 * time.Second, To: 31 * time.Second}
+		r := &Result{Checks: c.checks, Stalled: c.stalled, Requests: Requests{Admitted: 1},
+			Findings: []check.Finding{{At: stall.To + c.before}}}
+		r.conclude(100*time.Second, []check.Span{stall})
 		if r.word() != c.word || r.Pass != (c.word == "PASS") {
 			t.Errorf("%s: %s, pass %v, want %s", name, r.word(), r.Pass, c.word)
 		}

@@ -9,17 +9,19 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/world"
 )
 
-// invented is the time after which invented use of a key is repaid. It is believed up to N·(Lc + 15 s·r) of a LOCAL
-// limit, until T₂ = 15 s after the liar has gone. Of the limits here that lasts longest for 60/min and a burst of 10,
-// which is Lc.
-const invented = 15*second + world.Gateways*(10+15)*second + 5*second
+// invented is the time after which invented use of a key is repaid: N·(Lc + g·r) of a LOCAL limit, until T₂ = 15 s
+// after the liar has gone. N has the liar, too, and its silences g are shorter than the fault. Of the limits here that
+// lasts longest for 60/min and a burst of 10, which is Lc.
+const invented = 15*second + (world.Gateways+1)*(10*second+longestLie) + 5*second
+
+const longestLie = 10 * second
 
 // lyingAgent sends wrong numbers about the gateways and keys of all others.
 var lyingAgent = Kind{
 	Name: "lying-agent",
 	Does: "a foreign agent joins the gossip and sends all others numbers at, below and beyond their bounds. Some " +
 		"name their own gateways and keys. It is killed later",
-	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
+	Touches: "gateway", Shortest: 3 * second, Longest: longestLie,
 	Grace: check.Grace{Unfair: invented, Bursts: 4, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		var liar *world.Server
@@ -42,7 +44,7 @@ var lyingGateway = Kind{
 	Name: "lying-gateway",
 	Does: "a process links with an agent as a gateway and sends false numbers and texts, old messages, floods and " +
 		"wrong Hellos until it is killed",
-	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
+	Touches: "gateway", Shortest: 3 * second, Longest: longestLie,
 	Grace: check.Grace{Unfair: invented, Bursts: 4, Ledgers: true, Spares: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g, seed := anyGateway(r, s), r.Uint64()

@@ -128,11 +128,12 @@ func (g *Gateway) Address() string { return address(g.Host, frontPort) }
 // AgentURL is the agent's admin page.
 func (g *Gateway) AgentURL() string { return "http://" + address(g.Host, agentPort) }
 
-// Dropped returns how much of what gateways sent the agent has dropped or cut since its start.
+// Dropped returns how much of what gateways sent the agent has dropped or cut since its start. A refused link counts:
+// a third liar in half a minute may get none.
 func (g *Gateway) Dropped(ctx context.Context) (n float64, err error) {
 	page, err := g.Page(ctx, g.AgentURL()+"/metrics")
 	for name, value := range installation.Numbers(page, " ") {
-		if strings.HasPrefix(name, "titrate_agent_link_dropped_total{") {
+		if strings.HasPrefix(name, "titrate_agent_link_dropped_total{") || name == "titrate_agent_link_refused_total" {
 			n += value
 		}
 	}
