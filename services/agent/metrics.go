@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
@@ -43,7 +44,7 @@ func two(in, out func(measurements) uint64) func(measurements, telemetry.Put) {
 }
 
 // ofSites reads a metric of each other site.
-func ofSites(read func(SiteStatus) float64) func(measurements, telemetry.Put) {
+func ofSites(read func(aggregation.SiteStatus) float64) func(measurements, telemetry.Put) {
 	return func(m measurements, put telemetry.Put) {
 		for _, s := range m.s.Sites {
 			put(read(s), attribute.String("site", s.Name))
@@ -166,14 +167,14 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: one(func(m measurements) float64 { return float64(m.gossip.Keys) })},
 	{Name: "titrate.agent.site.reachable", Labels: []string{"site"},
 		Help: "1 while an agent of another site is received, 0 while that site is cut off. Only with sites.",
-		Read: ofSites(func(s SiteStatus) float64 { return telemetry.Truth(s.Reachable) })},
+		Read: ofSites(func(s aggregation.SiteStatus) float64 { return telemetry.Truth(s.Reachable) })},
 	{Name: "titrate.agent.site.keys", Labels: []string{"site"},
 		Help: "Keys of this agent that are used at its site and at another one. Only with sites.",
-		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Keys) })},
+		Read: ofSites(func(s aggregation.SiteStatus) float64 { return float64(s.Keys) })},
 	{Name: "titrate.agent.site.waiting", Labels: []string{"site"},
 		Help: "Records that wait to be sent to another site, see the bound on the traffic between sites. Only with " +
 			"sites.",
-		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Waiting) })},
+		Read: ofSites(func(s aggregation.SiteStatus) float64 { return float64(s.Waiting) })},
 	{Name: "titrate.agent.tokens.keys", Help: "Keys of EXACT limits whose bucket this agent has.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
 	{Name: "titrate.agent.parts.gateways",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/core"
 )
 
@@ -83,16 +84,7 @@ type reachStatus struct {
 	// the last minute, the most first.
 	Unasked []UnaskedLimit `json:"unasked"`
 	// Sites are the other sites.
-	Sites []SiteStatus `json:"sites,omitempty"`
-}
-
-// SiteStatus is another site.
-type SiteStatus struct {
-	Name      string `json:"name"`
-	Agents    int    `json:"agents"`    // alive
-	Reachable bool   `json:"reachable"` // any of them is received
-	Keys      int    `json:"keys"`      // used at both sites
-	Waiting   int    `json:"waiting"`   // records to be sent there
+	Sites []aggregation.SiteStatus `json:"sites,omitempty"`
 }
 
 // UnaskedLimit is such a limit, and how many requests of its new keys a gateway left to the ledger.
@@ -177,9 +169,7 @@ func (a *Agent) status(k core.Status) Status {
 	for _, u := range k.Unasked {
 		s.Unasked = append(s.Unasked, UnaskedLimit(u))
 	}
-	for _, other := range t.Sites {
-		s.Sites = append(s.Sites, SiteStatus(other))
-	}
+	s.Sites = t.Sites
 	for _, one := range a.stream.All() {
 		s.Streams = append(s.Streams, StreamStatus{one.Connected, one.Address, one.Error})
 	}

@@ -91,18 +91,19 @@ func (t *Aggregator) goOnAbroad(now time.Duration) {
 			continue
 		}
 		if s.silent = now >= silentFrom(t.o.Period, s.heard, s.promise)+t.delay; !s.silent {
+			s.gone = false
 			t.letFall(now, s)
 			continue
 		}
 		s.proxy.seq++
-		ends := now-s.heard >= keepSplit
+		s.gone = now-s.heard >= min(keepSplit, max(t.o.T2, keepAs*(s.heard-s.since)))
 		for range min(proxiesAtOnce, s.uses.len()) {
 			s.next = (s.next + 1) % s.uses.len()
 			u := s.uses.values[s.next]
 			switch {
 			case !u.began:
 				continue
-			case ends:
+			case s.gone:
 				u.used = false
 				t.endProxy(now, s, u.Key, u)
 				continue

@@ -22,8 +22,8 @@ import (
 // the other site uses it, too. The first record after that is a new count (Epoch): an earlier admission
 // counts as far as it is still spent. Claims that fall are left to fall there (falls.go).
 //
-// While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most. Each site keeps to what the
-// others leave it. What comes after longer than T2 is a new count, too.
+// While a site is cut off, its proxy goes on as it claimed last, for five times as long as the site was known, and for
+// keepSplit at most. Each site keeps to what the others leave it. What comes after longer than T2 is a new count, too.
 
 const (
 	// siteBytes bounds what the agents of one site together send to another site, bytes/s, and siteRecord is the size
@@ -31,8 +31,9 @@ const (
 	siteBytes, siteRecord = 48 << 10, 72
 	// proxiesAtOnce bounds the keys of a site that is cut off whose counts go on in half a period.
 	proxiesAtOnce = 256
-	// keepSplit is the time after which a site that is cut off is taken for gone.
-	keepSplit = 2 * time.Hour
+	// keepSplit is the time after which a site that is cut off is taken for gone, keepAs the same as a multiple of its
+	// presence. An agent that was here for seconds must not take from the others for hours.
+	keepSplit, keepAs = 2 * time.Hour, 5
 )
 
 // Site is another site with its agents.
@@ -55,9 +56,11 @@ type site struct {
 	credit float64 // bytes
 	sentAt time.Duration
 
+	since   time.Duration // it is known
 	heard   time.Duration // an agent of it was received last
 	promise time.Duration
 	silent  bool // none has been received for long
+	gone    bool // for so long that it counts no more
 	next    int  // of uses, while that is so
 
 	ended   time.Duration // its last agent left in order, or is of another site now; 0: it has not
@@ -128,7 +131,7 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, l
 // newSite begins to know another site.
 func (t *Aggregator) newSite(now time.Duration, name string) *site {
 	id := process{"@" + name + "/" + t.o.Agent, t.o.Incarnation}
-	s := &site{name: name, uses: newOrdered[*siteUse](), sentAt: now, heard: now}
+	s := &site{name: name, uses: newOrdered[*siteUse](), sentAt: now, since: now, heard: now}
 	s.proxy = t.newLocal(now, id)
 	s.proxy.site, s.proxy.linked, s.proxy.heard = name, now, now
 	t.locals[id], t.localsByName = s.proxy, nil

@@ -55,6 +55,36 @@ func TestRepeatedRecordMayBeLost(t *testing.T) {
 	}
 }
 
+// A site that is cut off takes from the others for five times as long as it was known: for T2 at least, and two hours
+// at most.
+func TestASiteCountsAsLongAsItWasKnown(t *testing.T) {
+	for _, c := range []struct{ known, counts time.Duration }{
+		{time.Second, 15 * time.Second}, {10 * time.Second, 50 * time.Second}, {time.Hour, 2 * time.Hour},
+	} {
+		a, now := New(Options{Agent: "here", Incarnation: 1, Tell: boxes{}}), time.Second
+		a.SetOwners(now, nil, nil)
+		a.SetSites(now, []Site{{Name: "us", Agents: []string{"there"}}}, nil, nil)
+		now += c.known
+		a.Connect(now, "gateway", 1, 1)
+		a.Announce(now, "gateway", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5}}})
+		a.ReceiveSites(now, Sender{Agent: "there", Life: 1, Promise: time.Second}, 1,
+			[]*gossipv1.Sum{{Key: 7, Claims: 3, Unsaturated: 3, Others: 1, Epoch: 1}})
+		for _, at := range []struct {
+			time.Duration
+			gone bool
+		}{{0, false}, {c.counts - time.Millisecond, false}, {c.counts, true}} {
+			a.Advance(now + at.Duration)
+			if s := a.OtherSites()[0]; s.Gone != at.gone || len(a.SiteClaims(7)) == 0 != at.gone {
+				t.Errorf("known for %v, after %v: %+v, claims %v", c.known, at.Duration, s, a.SiteClaims(7))
+			}
+		}
+		a.ReceiveSites(now+c.counts, Sender{Agent: "there", Life: 1, Promise: time.Second}, 2, nil)
+		if a.Advance(now + c.counts); a.OtherSites()[0].Gone {
+			t.Errorf("known for %v: gone when it is back", c.known)
+		}
+	}
+}
+
 // Keys with much news overtake the others in the queue to another site, which have one turn of four. No key is sent
 // twice.
 func TestMuchNewsOvertakes(t *testing.T) {

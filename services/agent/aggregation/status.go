@@ -36,11 +36,12 @@ type ReplicaStatus struct {
 
 // SiteStatus is another site.
 type SiteStatus struct {
-	Name      string
-	Agents    int // that are alive
-	Reachable bool
-	Keys      int // used at both sites
-	Waiting   int // records that wait to be sent there
+	Name      string `json:"name"`
+	Agents    int    `json:"agents"`         // alive
+	Reachable bool   `json:"reachable"`      // any of them is received
+	Gone      bool   `json:"gone,omitempty"` // unreachable for so long that it counts no more
+	Keys      int    `json:"keys"`           // used at both sites
+	Waiting   int    `json:"waiting"`        // records to be sent there
 }
 
 // SiteClaim is the claim of another site to a key.
@@ -67,7 +68,7 @@ func (t *Aggregator) OtherSites() (out []SiteStatus) {
 			continue
 		}
 		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.Names), Reachable: !s.silent,
-			Waiting: s.waiting()})
+			Gone: s.gone, Waiting: s.waiting()})
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func (c *Core) setAll(now time.Duration, others []tokens.Agent) {
 	if why != c.all.why {
 		word := map[bool]string{true: "owners", false: "ledgers"}[why == ""]
 		c.log(slog.LevelInfo, "limits of the scope GLOBAL are by "+word+" now", "why",
-			cmp.Or(why, "all sites are reachable"))
+			cmp.Or(why, "all sites are reachable, or gone for long"))
 	}
 	c.all = everywhere{others: others, why: why}
 	c.all.owners.Add(c.o.Name)
@@ -49,7 +49,7 @@ func (c *Core) setAll(now time.Duration, others []tokens.Agent) {
 // apart says why this agent asks no owner of another site; "": it may.
 func (c *Core) apart(now time.Duration) string {
 	for _, s := range c.aggregator.OtherSites() {
-		if !s.Reachable {
+		if !s.Reachable && !s.Gone {
 			return wording.Site(s.Name) + " is unreachable"
 		}
 	}

@@ -156,6 +156,7 @@ func TestClaimsOfASiteThatIsGone(t *testing.T) {
 		}
 	}
 	f := begin()
+	f.run(40*time.Second, nil) // for minutes a site counts that was known for as long as that
 	fail(f, 1)
 	fail(f, 3)
 	for range 3 {
