@@ -199,8 +199,8 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 		if slices.ContainsFunc(clients, func(c load.Client) bool { return of(&c) && spared(&c) }) {
 			faults = check.Unsparing(faults)
 		}
-		x := check.Admitted(arrivals(records, of), limits[name].over(sites, limits[name].bound(most, lag, delay), lag),
-			faults, stalls)
+		bound := limits[name].over(sites, limits[name].bound(most, lag, delay), lag, delay)
+		x := check.Admitted(arrivals(records, of), bound, faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
 	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
@@ -234,9 +234,18 @@ func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
 const lossLag = 250 * time.Millisecond
 
 // over returns the bound of a limit over so many sites, from the bound within one site. Each other site may admit a
-// burst more, and what it admits before it knows of the others (docs/how-to/two-regions.md).
-func (l limit) over(sites int, b check.Bound, lag time.Duration) check.Bound {
-	b.Slack += float64(sites-1) * (l.burst + l.rate*(lag+lossLag).Seconds())
+// burst more, and what it admits before it knows of the others (docs/how-to/two-regions.md). A limit of the scope
+// GLOBAL has one owner over all sites: only ledgers may admit that.
+func (l limit) over(sites int, b check.Bound, lag, way time.Duration) check.Bound {
+	more := float64(sites-1) * (l.burst + l.rate*(lag+lossLag).Seconds())
+	switch {
+	case sites == 1:
+	case l.global:
+		far := way + world.Far.Delay + world.Far.Jitter + lossLag
+		b.Slack, b.Ledgers = judge.Limit{Rate: l.rate, Burst: l.burst}.ExactSlack(far), b.Ledgers+more
+	default:
+		b.Slack += more
+	}
 	return b
 }
 

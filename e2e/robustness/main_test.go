@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -114,15 +115,22 @@ func TestSummaryKeepsOtherVersions(t *testing.T) {
 }
 
 // Over two sites a limit may exceed its bound within one by a burst, and by what is admitted before the other site
-// knows.
+// knows. Of the scope GLOBAL it may do so only where ledgers decide.
 func TestBoundOverSites(t *testing.T) {
-	l, b := limit{rate: 10, burst: 4}, check.Bound{Rate: 10, Burst: 4, Slack: 1}
-	if got := l.over(1, b, time.Second); got != b {
-		t.Errorf("one site: %+v", got)
-	}
-	b.Slack = 1 + 4 + 12.5
-	if got := l.over(2, check.Bound{Rate: 10, Burst: 4, Slack: 1}, time.Second); got != b {
-		t.Errorf("two sites: %+v", got)
+	within := check.Bound{Rate: 10, Burst: 4, Slack: 1, Ledgers: 2}
+	home, away, global := within, within, within
+	away.Slack = 1 + 4 + 12.5
+	global.Slack, global.Ledgers = 1+8*10*.3, 2+4+12.5
+	for _, c := range []struct {
+		limit limit
+		sites int
+		want  check.Bound
+	}{{limit{}, 1, home}, {limit{global: true}, 1, home}, {limit{}, 2, away}, {limit{global: true}, 2, global}} {
+		c.limit.rate, c.limit.burst = 10, 4
+		got := c.limit.over(c.sites, within, time.Second, 6*time.Millisecond)
+		if got.Slack = math.Round(got.Slack*1e6) / 1e6; got != c.want {
+			t.Errorf("%d sites, global %v: %+v, want %+v", c.sites, c.limit.global, got, c.want)
+		}
 	}
 	if o, err := parse([]string{"-sites", "2"}); err != nil || o.only() != "2 sites" || len(o.kinds) <= len(fault.Kinds) {
 		t.Errorf("%+v, %v", o, err)

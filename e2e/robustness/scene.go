@@ -69,6 +69,13 @@ kind: Limit
 name: tenants/exact/limits/per-client
 spec: {rate: 3/s, burst: 6, precision: EXACT}
 ---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/global, spec: {weight: 1}}
+---
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/global/limits/per-client
+spec: {rate: 3/s, burst: 6, precision: EXACT, scope: GLOBAL}
+---
 apiVersion: titrate.dev/v1alpha1
 kind: Pool
 name: pools/crowd
@@ -108,6 +115,7 @@ var tenants = []check.Tenant{
 type limit struct {
 	rate, burst          float64
 	strict, exact, queue bool
+	global               bool // over all sites
 }
 
 // limits by client, as documents has them.
@@ -115,6 +123,8 @@ var limits = map[string]limit{
 	"two": {rate: 2, burst: 4}, "minute": {rate: 1, burst: 10}, "below": {rate: 6, burst: 6},
 	"strict": {rate: 3, burst: 3, strict: true}, "waits": {rate: 8, burst: 4, queue: true},
 	"exact": {rate: 3, burst: 6, exact: true}, "within": {rate: 3, burst: 6, exact: true},
+	"everywhere": {rate: 3, burst: 6, exact: true, global: true},
+	"across":     {rate: 3, burst: 6, exact: true, global: true},
 }
 
 // clients are the load: some 120 requests per second, more than the pool has, and
@@ -130,6 +140,8 @@ var clients = append([]load.Client{
 	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
 	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9},
 	{Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
+	{Tenant: "global", Name: "everywhere", Pool: "found", Rate: 9},
+	{Tenant: "global", Name: "across", Pool: "found", Rate: 2.4},
 	{Tenant: "flights", Name: "flies", Pool: "crowd", Rate: 30, Leaves: .3,
 		Stays: [2]time.Duration{50 * time.Millisecond, 10 * time.Second}},
 	{Tenant: "metered", Name: "metered", Pool: "crowd", Rate: quotaRate},
@@ -149,7 +161,7 @@ func watchdogs() (all []load.Client) {
 // share, so that it must not be refused.
 func below(c *load.Client) bool {
 	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog") ||
-		c.Name == "within" || c.Tenant == "crowd"
+		c.Name == "within" || c.Name == "across" || c.Tenant == "crowd"
 }
 
 // named reports whether a lying gateway names the client and its tenant's share of the pool api: of clients that are
