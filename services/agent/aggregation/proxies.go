@@ -90,13 +90,13 @@ func (t *Aggregator) goOnAbroad(now time.Duration) {
 		if s.ended > 0 {
 			continue
 		}
-		if s.silent = now >= silentFrom(t.o.Period, s.heard, s.promise)+t.delay; !s.silent {
-			s.gone = false
+		s.silent = now >= silentFrom(t.o.Period, s.heard, s.promise)+t.delay
+		s.gone = s.silent && now-s.heard >= min(keepSplit, max(t.o.T2, keepAs*(s.heard-s.since)))
+		if !s.silent {
 			t.letFall(now, s)
 			continue
 		}
 		s.proxy.seq++
-		s.gone = now-s.heard >= min(keepSplit, max(t.o.T2, keepAs*(s.heard-s.since)))
 		for range min(proxiesAtOnce, s.uses.len()) {
 			s.next = (s.next + 1) % s.uses.len()
 			u := s.uses.values[s.next]

@@ -61,8 +61,13 @@ func (t *Aggregator) SiteClaims(key uint64) (out []SiteClaim) {
 	return out
 }
 
-// OtherSites lists the other sites by name, without Keys.
-func (t *Aggregator) OtherSites() (out []SiteStatus) {
+// OtherSites lists the other sites that count by name, without Keys.
+func (t *Aggregator) OtherSites() []SiteStatus {
+	return slices.DeleteFunc(t.allSites(), func(s SiteStatus) bool { return s.Gone })
+}
+
+// allSites is OtherSites with the sites that are gone.
+func (t *Aggregator) allSites() (out []SiteStatus) {
 	for _, s := range t.sortedSites() {
 		if s.ended > 0 {
 			continue
@@ -75,7 +80,7 @@ func (t *Aggregator) OtherSites() (out []SiteStatus) {
 
 // siteStatus describes the other sites.
 func (t *Aggregator) siteStatus() []SiteStatus {
-	out := t.OtherSites()
+	out := t.allSites()
 	for i := range out {
 		for _, u := range t.sites[out[i].Name].uses.values {
 			if u.began {

@@ -49,7 +49,7 @@ func (c *Core) setAll(now time.Duration, others []tokens.Agent) {
 // apart says why this agent asks no owner of another site; "": it may.
 func (c *Core) apart(now time.Duration) string {
 	for _, s := range c.aggregator.OtherSites() {
-		if !s.Reachable && !s.Gone {
+		if !s.Reachable {
 			return wording.Site(s.Name) + " is unreachable"
 		}
 	}
