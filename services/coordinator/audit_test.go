@@ -23,6 +23,7 @@ func TestAuditLinesThatCannotBeWritten(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit")
 		r := startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one", insecure.NewCredentials(),
 			func(c *coordinator.Config) { c.AuditLog, c.AuditRequired = path, required })
+		ready(t, r, http.StatusOK, "")
 		change := func(name string) codes.Code {
 			_, err := r.quota().Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{pool(name, 1)}})
 			return status.Code(err)
