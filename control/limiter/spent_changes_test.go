@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,15 +118,54 @@ func walkBounded(t *testing.T, replicas, walks int) {
 	}
 }
 
-// One tick's part of a table of a million keys, all reported before.
-func BenchmarkSpentChanges(b *testing.B) {
-	e := New(Options{Keys: 1 << 20})
-	mustApply(b, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1. / 3600, Burst: 10}))
-	for i := range 1 << 20 {
-		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api"})
+// States that nobody has locked for a change cost a walk nothing. The next walk reports each change.
+func TestStatesWithoutChange(t *testing.T) {
+	e, _ := successors(t, 3)
+	now, c := 100*sec, &SpentCursor{Least: 1}
+	for i := range 1000 {
+		e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api", Cost: 5})
 	}
-	c := &SpentCursor{Least: 250 * time.Millisecond}
-	for e.SpentChanges(sec, c, 1, 1<<30, func(exchange.KeySpent) {}); b.Loop(); {
-		e.SpentChanges(sec, c, 5, 4096, func(exchange.KeySpent) {})
+	all := changes(e, now, c)
+	calls := 0
+	for end := false; !end; calls++ {
+		end = e.SpentChanges(now, c, 5, 1, func(s exchange.KeySpent) { t.Errorf("reported again: %+v", s) })
+	}
+	if calls > 6 {
+		t.Errorf("a walk without a change takes %d calls, want 5 or 6", calls)
+	}
+	r := Request{Tenant: "a", Client: "0", Pool: "api"}
+	for what, change := range map[string]func(){
+		"admitted here": func() { e.Decide(now, &r) },
+		"settled":       func() { e.Settle(now, &r, Plain, 2) },
+		"admitted elsewhere": func() {
+			e.SetSums(now, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{
+				{Key: slices.Min(slices.Collect(maps.Keys(all))), Admitted: 3, Spent: 3, Own: 3, Epoch: 1}}})
+		},
+	} {
+		change()
+		if news := changes(e, now, c); len(news) != 1 {
+			t.Errorf("%s: %d changes reported, want 1", what, len(news))
+		}
+	}
+}
+
+// One tick's part of a table of keys, all reported before: a million keys of one gateway, 131,072 that others may use.
+func BenchmarkSpentChanges(b *testing.B) {
+	for replicas, keys := range map[int]int{1: 1 << 20, 3: 1 << 17} {
+		b.Run(fmt.Sprintf("replicas=%d", replicas), func(b *testing.B) {
+			e := New(Options{Keys: keys})
+			mustApply(b, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1. / 3600, Burst: 10}))
+			e.SetSums(0, &exchange.Sums{Full: true, Replicas: replicas, Lag: 100e6})
+			for i := range keys {
+				e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api", Cost: 3})
+			}
+			c := &SpentCursor{Least: 250 * time.Millisecond}
+			for end := false; !end; {
+				end = e.SpentChanges(sec, c, 1, 1<<30, func(exchange.KeySpent) {})
+			}
+			for b.Loop() {
+				e.SpentChanges(sec, c, 5, 4096, func(exchange.KeySpent) {})
+			}
+		})
 	}
 }

@@ -467,7 +467,7 @@ func (e *Engine) lockedNow() string {
 // Each Lock is followed by a deferred Unlock, so that a panic leaves none locked. The
 // functions of keys/slot.go that return a state locked are the exception.
 func TestLocksAreReleasedByDefer(t *testing.T) {
-	allowed := map[string]bool{"lockState": true, "install": true}
+	allowed := map[string]bool{"lockToLook": true, "install": true}
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
 	if err != nil {

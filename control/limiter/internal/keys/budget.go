@@ -119,18 +119,16 @@ func (s slot) useFraction(key uint64, n Numbers, m *members.View, now int64) {
 		return
 	}
 	defer func() { s.unlock(tat) }()
-	if s.state() != 0 || s.fractional() {
+	if s.state() != 0 || s.is(fractional) {
 		return
 	}
 	spent, own := drc.SpentAt(tat, now, n.Local(m).Rate), n.fraction(m)
-	s.b.fractional.Or(1 << s.i)
+	s.set(fractional)
 	tat = max(tat, now+refill(min(spent, s.deepest(own)), own.Rate))
 }
 
 // useWhole has a slot count by the whole limit again: it has a state, or nothing is
 // spent.
 func (s slot) useWhole() {
-	if s.fractional() {
-		s.b.fractional.And(^(uint32(1) << s.i))
-	}
+	s.unset(fractional)
 }

@@ -104,7 +104,7 @@ func (s *Store) renew(c *counter, g *Group, client string, now int64) {
 	carry := func(tat int64) int64 {
 		return drc.TATFor(drc.Carry(drc.SpentAt(tat, now, was.Rate), was.Burst, by.Burst), now, by.Rate)
 	}
-	c.slot.clearDebt()
+	c.slot.unset(inDebt)
 	tat = carry(tat)
 	s.states.carry(c.key, now, carry)
 	if c.state != nil {

@@ -174,7 +174,7 @@ func (n Numbers) ledger(m *members.View) drc.LedgerParams {
 
 // countedBy returns the numbers that a slot's TAT counts by.
 func countedBy(m *members.View, at slot, n Numbers) Numbers {
-	if at.b != nil && at.fractional() {
+	if at.b != nil && at.is(fractional) {
 		return n.fraction(m)
 	}
 	return n.Local(m)

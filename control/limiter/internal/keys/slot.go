@@ -105,8 +105,17 @@ func (c *counter) look(s *Store) bool {
 	return c.tat != locked && c.tat != moved && c.slot.hash() == c.key
 }
 
-// lockState returns the state of a key's slot with its mutex locked; nil if there is none.
+// lockState returns the state of a key's slot with its mutex locked, for a change; nil if there is none.
 func (s *Store) lockState(at slot, key uint64) *state {
+	st := s.lockToLook(at, key)
+	if st != nil {
+		at.unset(looked)
+	}
+	return st
+}
+
+// lockToLook is the same for a caller that changes nothing.
+func (s *Store) lockToLook(at slot, key uint64) *state {
 	for {
 		ref := at.state()
 		if ref == 0 {
@@ -134,7 +143,7 @@ func (s *Store) spentTAT(at slot, key uint64, now int64) int64 {
 	if tat > moved {
 		return tat
 	}
-	st := s.lockState(at, key)
+	st := s.lockToLook(at, key)
 	if st == nil {
 		return 0
 	}
@@ -188,6 +197,7 @@ func (s *Store) install(at slot, key uint64, index uint32, now int64, own bool) 
 	st.index, st.own, st.heard, st.spentAt = index, own, now, now
 	st.base, st.counted = base, counted
 	s.states.touch(st)
+	at.unset(looked)
 	return st
 }
 
@@ -240,7 +250,7 @@ func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
 			tat = max(tat, st.part)
 		}
 		if st.ledger.Spent() > st.limit.Burst {
-			at.setInDebt()
+			at.set(inDebt)
 		}
 		at.setVersion(uint16(st.limit.version))
 	}

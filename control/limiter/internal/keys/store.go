@@ -211,7 +211,7 @@ func (s *Store) owe(g *Group, client string, now, cost int64, mirror bool) (forg
 		charged := min(fixed.Units(cost), deepestDebt(by)-spent)
 		after := now + refill(spent+charged, by.Rate)
 		if spent+charged > by.Burst {
-			c.slot.setInDebt()
+			c.slot.set(inDebt)
 		}
 		if c.swap(after) {
 			if m.Replicas > 1 {

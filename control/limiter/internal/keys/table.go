@@ -37,15 +37,23 @@ const (
 
 // bucket is four cache lines: all hashes in the first, all TATs in the second.
 type bucket struct {
-	hash       [slotsPerBucket]atomic.Uint64
-	tat        [slotsPerBucket]atomic.Int64
-	recent     [slotsPerBucket]atomic.Uint64 // second<<32 | cost admitted in it, see addRecent
-	state      [slotsPerBucket]atomic.Uint32 // 1 + index of the state, 0: none
-	insert     lock.Mutex[lock.Leaf]
-	debts      atomic.Uint32    // bit per slot: its TAT may hold debt from corrected costs
-	fractional atomic.Uint32    // bit per slot: it counts by 1/N of the limit, see budget.go
-	versions   [2]atomic.Uint64 // 16 bits per slot: of the numbers that its TAT counts by, see change.go
+	hash     [slotsPerBucket]atomic.Uint64
+	tat      [slotsPerBucket]atomic.Int64
+	recent   [slotsPerBucket]atomic.Uint64 // second<<32 | cost admitted in it, see addRecent
+	state    [slotsPerBucket]atomic.Uint32 // 1 + index of the state, 0: none
+	insert   lock.Mutex[lock.Leaf]
+	flags    atomic.Uint32    // bit per slot and flag
+	versions [2]atomic.Uint64 // 16 bits per slot: of the numbers that its TAT counts by, see change.go
 }
+
+// flag is the first of eight bits of a bucket's flags, one for each slot.
+type flag uint
+
+const (
+	inDebt     flag = 0  // its TAT may hold debt from corrected costs
+	fractional flag = 8  // it counts by 1/N of the limit, see budget.go
+	looked     flag = 16 // a Cursor has looked at its state, which nobody has locked for a change since, see changes.go
+)
 
 // slot is one slot of a bucket; without a bucket it is none.
 type slot struct {
@@ -57,14 +65,15 @@ func (s slot) tat() *atomic.Int64  { return &s.b.tat[s.i] }
 func (s slot) hash() uint64        { return s.b.hash[s.i].Load() }
 func (s slot) state() uint32       { return s.b.state[s.i].Load() }
 func (s slot) setState(ref uint32) { s.b.state[s.i].Store(ref) }
-func (s slot) fractional() bool    { return s.b.fractional.Load()>>s.i&1 != 0 }
-func (s slot) inDebt() bool        { return s.b.debts.Load()>>s.i&1 != 0 }
+func (s slot) is(f flag) bool      { return s.b.flags.Load()>>(uint(f)+uint(s.i))&1 != 0 }
+func (s slot) set(f flag)          { s.b.flags.Or(1 << (uint(f) + uint(s.i))) }
 
-// setInDebt says that the slot's TAT may hold debt, until another key has the slot.
-func (s slot) setInDebt() { s.b.debts.Or(1 << s.i) }
-
-// clearDebt says that the slot's TAT holds no debt.
-func (s slot) clearDebt() { s.b.debts.And(^(uint32(1) << s.i)) }
+// unset costs little where the flag is not set.
+func (s slot) unset(f flag) {
+	if s.is(f) {
+		s.b.flags.And(^(uint32(1) << (uint(f) + uint(s.i))))
+	}
+}
 
 // version returns the version of the numbers behind the slot's TAT; 0: unknown.
 func (s slot) version() uint16 { return uint16(s.b.versions[s.i/4].Load() >> (s.i % 4 * 16)) }
@@ -82,7 +91,7 @@ func (s slot) setVersion(v uint16) {
 // deepest is the most that the slot may have spent, in cost units. A TAT beyond it counts by
 // numbers that are not known.
 func (s slot) deepest(n Numbers) float64 {
-	if s.inDebt() {
+	if s.is(inDebt) {
 		return deepestDebt(n)
 	}
 	return n.Burst
@@ -188,8 +197,7 @@ func (b *bucket) give(key uint64, now int64) (slot, bool) {
 		}
 		b.hash[i].Store(key)
 		b.recent[i].Store(0)
-		b.debts.And(^(uint32(1) << i))
-		b.fractional.And(^(uint32(1) << i))
+		b.flags.And(^(uint32(1<<inDebt|1<<fractional|1<<looked) << i))
 		slot{b, i}.setVersion(0)
 		b.tat[i].Store(max(t, 0) + 1)
 		return slot{b, i}, true

@@ -104,15 +104,18 @@ func TestOldPartsAreForgotten(t *testing.T) {
 		take(s, slow(i), 300*second)
 	}
 	divideFor(s, 301*second, 1200*second, 3)
+	now := 1200 * second
 	for range 2 * shards {
-		s.Sweep(1200 * second)
+		now += sweepAll / shards
+		divideFor(s, now, now, 3)
+		s.Sweep(now)
 	}
 	for i := range s.shards {
 		if n := len(s.shards[i].parts); n != 0 {
 			t.Errorf("shard %d remembers %d parts", i, n)
 		}
 	}
-	if n := take(s, slow(1), 1200*second); n != 26 {
+	if n := take(s, slow(1), now); n != 26 {
 		t.Errorf("%d tokens, want 26", n)
 	}
 }

@@ -14,9 +14,9 @@ import (
 const (
 	// shards of the keys, a power of two.
 	shards = 64
-	// keep is the time, in nanoseconds, for which a key without anything to remember is kept
-	// after its last use.
-	keep = int64(15e9)
+	// keep is the time for which a key without anything to remember is kept after its last use, in nanoseconds. Sweep
+	// looks at all keys within sweepAll, if no limit has too many.
+	keep, sweepAll = int64(15e9), int64(4e9)
 	// session is the difference between sessions of one key: a gateway counts the owners
 	// that it meets from there on.
 	session = 1 << 20
@@ -63,6 +63,7 @@ type Store[W any] struct {
 	wake     func()
 	allowed  func(k *Key) bool
 	next     atomic.Uint32 // shard that Sweep looks at
+	sweepAt  atomic.Int64  // when it looks at the next one
 	counts   counts
 	eras     atomic.Pointer[eras]
 	divided  atomic.Int64 // when the agent said so last

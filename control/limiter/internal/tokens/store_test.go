@@ -238,6 +238,7 @@ func TestSweep(t *testing.T) {
 	now := keep + 2*second
 	for range shards {
 		o.stores[0].Sweep(now)
+		now += sweepAll / shards
 	}
 	if n := o.stores[0].Stats().Keys; n != 0 {
 		t.Fatalf("%d keys", n)

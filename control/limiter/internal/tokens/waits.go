@@ -262,13 +262,17 @@ func (s *Store[W]) setOwnersOf(sh *shard[W], now int64, o *exchange.Owners) {
 // Sweep releases keys of one part of all that have nothing to remember: call it with each tick.
 func (s *Store[W]) Sweep(now int64) {
 	s.undivide(now)
-	s.sweepParts(&s.shards[(s.next.Load()+1)%shards], now)
-	if s.keys.Load() == 0 {
-		s.next.Add(1)
+	crowded := s.budgets.crowdedLimits(now)
+	if len(crowded) == 0 && now < s.sweepAt.Load() {
 		return
 	}
-	crowded := s.budgets.crowdedLimits(now)
-	s.sweep(&s.shards[s.next.Add(1)%shards], func(en *entry[W]) bool {
+	s.sweepAt.Store(now + sweepAll/shards)
+	sh := &s.shards[s.next.Add(1)%shards]
+	s.sweepParts(sh, now)
+	if s.keys.Load() == 0 {
+		return
+	}
+	s.sweep(sh, func(en *entry[W]) bool {
 		keepFor := keep
 		if _, is := crowded[en.key.Part]; is {
 			keepFor = keepCrowded
