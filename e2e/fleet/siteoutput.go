@@ -10,14 +10,15 @@ import (
 // siteTable is phaseTable of several sites.
 func (r *Result) siteTable() *markdown.Section {
 	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "one way, ms", "lost, %", "agents at its end", "s",
-		"agents agree after, s", "keys known at all sites, %", "from one site to another, kB/s", "δ between sites, s",
-		"τ within a site, ms", "requests", "decided by owners, %", "crowd refused", "clients late, ms"}}
+		"agents agree after, s", "keys known at all sites after, s", "at its end, %", "from one site to another, kB/s",
+		"δ between sites, s", "τ within a site, ms", "requests", "decided by owners, %", "crowd refused",
+		"clients late, ms"}}
 	for i := range r.Phases {
 		p := &r.Phases[i]
 		s := p.Sites
 		t.Add(p.Name, short(1000*s.Delay), short(100*s.Loss), p.Agents, short(p.Seconds), short(s.Agreed),
-			short(100*s.Keys), Figure{s.Pair.Mean / 1000, s.Pair.Most / 1000}, short(s.Lag), short(1000*s.SiteDelay),
-			s.Requests, short(100*s.Decided), s.Refused, short(1000*s.Late))
+			short(s.Known), short(100*s.Keys), Figure{s.Pair.Mean / 1000, s.Pair.Most / 1000}, short(s.Lag),
+			short(1000*s.SiteDelay), s.Requests, short(100*s.Decided), s.Refused, short(1000*s.Late))
 	}
 	t.Notes = []string{fmt.Sprintf("All keys were known %.1f s after the start; the whole took %.0f s.", r.Start,
 		r.Seconds)}

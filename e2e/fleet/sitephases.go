@@ -190,6 +190,9 @@ func (f *fleet) playSites(ctx context.Context, p phase) (r Phase, err error) {
 	if s.Agreed, err = f.agreeExact(ctx, began); err != nil {
 		return r, fmt.Errorf("%s: %w", p.name, err)
 	}
+	if s.Known, err = f.knownAbroad(ctx, began); err != nil {
+		return r, fmt.Errorf("%s: %w", p.name, err)
+	}
 	hold := f.o.hold
 	if p.link != nil {
 		hold = f.o.steady

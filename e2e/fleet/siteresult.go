@@ -43,6 +43,7 @@ type SitePhase struct {
 	Jitter  float64      `json:"jitterSeconds"`
 	Loss    float64      `json:"loss"`
 	Agreed  float64      `json:"agreedSeconds"` // from the event, or its end, until all agents know all others
+	Known   float64      `json:"knownSeconds"`  // the same until all sites know all keys of the crowd
 	Cut     float64      `json:"cutSeconds,omitempty"`
 	Alone   int          `json:"gatewaysAlone,omitempty"` // without agents, that clients of all sites go to
 	Clients []SiteClient `json:"clients"`
@@ -120,6 +121,8 @@ func (s *SitePhase) bound(l demand.Limit, sites int) float64 {
 func (r *Result) judgeSites(p *Phase) {
 	s := p.Sites
 	r.atMost("all agents know each other", p.Name, s.Agreed, p.Bound, "s", "some do not, or have no gateway")
+	r.atMost("all sites know the keys of the others", p.Name, s.Known,
+		toKnow(time.Duration(p.Bound*float64(time.Second)), r.Keys).Seconds(), "s", "")
 	r.atMost("clients' keys that another site does not know", p.Name, 100*(1-s.Keys), 100*(1-leastAbroad), "%", "")
 	r.atMost("from one site to another", p.Name, s.Pair.Most, mostPair, "B/s", "")
 	if s.Cut == 0 { // a client that goes to all sites may be refused what a site that is cut off claimed last

@@ -159,20 +159,33 @@ func (f *fleet) beginSites(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	f.say("all clients have asked")
-	for end := time.Now().Add(f.o.within); time.Now().Before(end); {
+	seconds, err := f.knownAbroad(ctx, time.Now())
+	f.say("their keys are known at all sites after another %.1f s", seconds)
+	return err
+}
+
+// toKnow is the longest time until all sites know the keys of all others again: as much as the records of all keys take
+// within the product's bound.
+func toKnow(within time.Duration, keys int) time.Duration {
+	return within + time.Duration(keys)*time.Second*siteRecord/siteBytes
+}
+
+// knownAbroad waits until all sites know all keys of the crowd, or that has taken too long: the judge says so. It
+// returns the time since an event, in seconds.
+func (f *fleet) knownAbroad(ctx context.Context, began time.Time) (seconds float64, err error) {
+	for {
 		u, err := f.usage(ctx)
-		if err != nil {
-			return err
+		seconds = time.Since(began).Seconds()
+		if err != nil || f.keysAbroad(u) >= leastAbroad || seconds > toKnow(f.o.within, f.o.keys).Seconds() {
+			return seconds, err
 		}
-		known := f.keysAbroad(u)
-		if f.say("%.0f %% of the keys are known at all sites", 100*known); known >= leastAbroad {
-			return nil
+		if err := f.sound(); err != nil {
+			return seconds, err
 		}
 		if err := rig.Sleep(ctx, time.Second); err != nil {
-			return context.Cause(ctx)
+			return seconds, context.Cause(ctx)
 		}
 	}
-	return f.sound()
 }
 
 // keysAbroad returns the part of the crowd's keys whose owners know that other sites use them.

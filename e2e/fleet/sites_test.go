@@ -74,6 +74,7 @@ func TestJudgeSites(t *testing.T) {
 	}{
 		"good":       {func(*SitePhase, *SiteClient) {}, "PASS"},
 		"agreement":  {func(s *SitePhase, _ *SiteClient) { s.Agreed = 16 }, "FAIL"},
+		"known late": {func(s *SitePhase, _ *SiteClient) { s.Known = 15.2 }, "FAIL"},
 		"keys":       {func(s *SitePhase, _ *SiteClient) { s.Keys = .9 }, "FAIL"},
 		"bytes":      {func(s *SitePhase, _ *SiteClient) { s.Pair.Most = 101e3 }, "FAIL"},
 		"crowd":      {func(s *SitePhase, _ *SiteClient) { s.Refused = 1 }, "FAIL"},
