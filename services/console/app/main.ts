@@ -22,7 +22,8 @@ const staleAfter = 5000; // ms without a byte of the stream
 
 const root = document.getElementById("console")!;
 const history = new History();
-let screen: Screen, key = "", arrived = false, drawn = false, allowed = false, dialog: (() => Content) | null = null;
+let screen: Screen, key = "", arrived = false, drawn = false, allowed = false;
+let dialog: (() => Content) | null = null, shown: (() => Content) | null = null;
 let access: Access | null = null, unknown = false, refusal = "", typed = "", keep = false;
 
 const live = new Live(() => {
@@ -53,6 +54,7 @@ function changed(): void {
       modal()?.showModal();
       heading(modal());
     }
+    shown = dialog;
     if (arrived) heading(root.querySelector("main"));
     else keepFocus(before);
     arrived = false;
@@ -126,8 +128,9 @@ function page(): Content {
 }
 
 // closed follows the end of the dialog. The browser gives the focus back to what had opened it, if that is still there.
+// Its event may come after another one was asked for.
 function closed(): void {
-  dialog = null;
+  if (dialog === shown) dialog = null;
   arrived ||= document.activeElement === document.body;
   changed();
 }
