@@ -173,7 +173,7 @@ func parse(args []string) (o options, err error) {
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
 	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, which then has no verdict; with "+
-		"-sites: 15m, with -exact: 30m")
+		"-sites and -exact: 15m")
 	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s; "+
 		"with -sites of %s (default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ","),
 		strings.Join(namesOf(sitePhases), ",")))
@@ -228,9 +228,6 @@ func (o *options) ofKind(f *flag.FlagSet) {
 	o.envoys = 0
 	if !given["timeout"] {
 		o.timeout = 15 * time.Minute
-		if o.sites == 1 {
-			o.timeout *= 2 // clients of many gateways come slowly
-		}
 	}
 	if o.sites == 1 {
 		return

@@ -160,7 +160,7 @@ func (f *fleet) beginSites(ctx context.Context) error {
 	}
 	f.say("all clients have asked")
 	seconds, err := f.knownAbroad(ctx, time.Now())
-	f.say("their keys are known at all sites after another %.1f s", seconds)
+	f.say("waited %.1f s until all sites knew their keys, or should have", seconds)
 	return err
 }
 

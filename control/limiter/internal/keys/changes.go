@@ -32,6 +32,7 @@ func isLater(reported uint32, than int64) bool {
 
 // allEvery is the number of walks of which one looks at all states: each 16 s. Others leave out what nobody has locked
 // for a change since a walk looked at it. What Claims finds that the other gateways claim no more is reported so late.
+// A walk of one part looks at all, too: it may be the last one.
 const allEvery = 64
 
 // maxBuckets bounds the buckets of one call, eight keys each: 131,072 keys are looked at

@@ -263,10 +263,11 @@ func (s *Store[W]) setOwnersOf(sh *shard[W], now int64, o *exchange.Owners) {
 func (s *Store[W]) Sweep(now int64) {
 	s.undivide(now)
 	crowded := s.budgets.crowdedLimits(now)
-	if len(crowded) == 0 && now < s.sweepAt.Load() {
+	due := s.sweepAt.Load()
+	if len(crowded) == 0 && now < due {
 		return
 	}
-	s.sweepAt.Store(now + sweepAll/shards)
+	s.sweepAt.Store(max(due+sweepAll/shards, now)) // as often as that in the mean, whenever ticks come
 	sh := &s.shards[s.next.Add(1)%shards]
 	s.sweepParts(sh, now)
 	if s.keys.Load() == 0 {
