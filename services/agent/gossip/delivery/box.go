@@ -281,7 +281,7 @@ func (b *Box) Take() (item Taken, ok bool) {
 // Repeat takes into the packet an item that was last taken at before or earlier and is not acknowledged. ok is false
 // if there is none, or if no packet was lost within lossyFor. So where packets are lost, a repeated item costs the
 // time to the next packet. Each item of a packet is looked at once: it flies with a later one after that, or does not
-// fly any more.
+// fly any more. Spare items wait until they are known to be lost.
 func (b *Box) Repeat(before time.Duration) (item Taken, ok bool) {
 	f := &b.flights[len(b.flights)-1]
 	if f.at >= b.lossy {
@@ -296,7 +296,7 @@ func (b *Box) Repeat(before time.Duration) (item Taken, ok bool) {
 			i := from.items[from.next]
 			from.next++
 			e := &b.items[i]
-			if e.state != flying || e.last != from.packet {
+			if e.state != flying || e.last != from.packet || e.level == Spare {
 				continue
 			}
 			e.last, e.since = f.packet, f.at

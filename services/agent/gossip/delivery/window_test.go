@@ -184,3 +184,39 @@ func TestSpareItemsHaveABudget(t *testing.T) {
 		t.Error("a spare item is not sent once its budget is there again")
 	}
 }
+
+// Where packets are lost, items are repeated until they are acknowledged, but no Spare ones: nobody goes by them, and a
+// peer that is late would be sent them over and over. What is lost is sent again.
+func TestSpareItemsAreNotRepeated(t *testing.T) {
+	var b Box
+	begin := func(at time.Duration, packet uint64) (taken, repeated int) {
+		for b.Begin(at, packet); ; taken++ {
+			if _, ok := b.Take(); !ok {
+				break
+			}
+		}
+		for {
+			if _, ok := b.Repeat(at - 50*ms); !ok {
+				return taken, repeated
+			}
+			repeated++
+		}
+	}
+	now := time.Second
+	b.Tell(now, Item{Key: 1}, Normal)
+	begin(now, 1)
+	b.Overdue(now+time.Second, 100*ms) // packets are lost now
+	now += 2 * time.Second
+	b.Tell(now, Item{Key: 2}, Spare)
+	if taken, _ := begin(now, 2); taken != 2 {
+		t.Fatalf("%d items sent, want both", taken)
+	}
+	now += 60 * ms
+	if _, repeated := begin(now, 3); repeated != 1 {
+		t.Errorf("%d items repeated, want the one that is not spare", repeated)
+	}
+	b.Acked(now, 3, 0, 10*ms)
+	if taken, _ := begin(now+time.Second, 4); taken != 1 {
+		t.Errorf("%d items sent again, want the spare one", taken)
+	}
+}
