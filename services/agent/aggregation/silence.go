@@ -76,25 +76,33 @@ func (t *Aggregator) sendTurns(now time.Duration, in *claims.Table, id claims.Pe
 // goOn extrapolates the counts of unreachable replicas and owners at their last claims.
 func (t *Aggregator) goOn(now time.Duration) {
 	t.silent, t.toTell, t.telling = math.MaxInt64, t.telling, 0
-	owned := func(now time.Duration, key uint64) {
-		t.tellUsers(now, key, several, false)
-		t.tellSites(now, key)
+	// For the agent of an unreachable gateway nothing changes: its sum is over the others.
+	owned := func(of claims.Group) func(time.Duration, uint64) {
+		return func(now time.Duration, key uint64) {
+			t.tellUsers(now, key, of, false)
+			t.tellSites(now, key)
+		}
 	}
 	for _, o := range t.sortedLocals() {
 		if o.presence == disconnected {
-			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned)
+			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned(t.self))
 			t.extrapolate(now, t.table, o.of.id, &o.silenceHere, o.heard, 0, t.noteKey)
 		}
 	}
 	for _, p := range t.sortedRemotes() {
 		if !p.drained {
-			t.extrapolate(now, t.owned, p.of.id, &p.silence, p.heard, p.promise, owned)
+			t.extrapolate(now, t.owned, p.of.id, &p.silence, p.heard, p.promise,
+				owned(t.group(p.agent)))
 		}
 	}
 	byID := func(a, b *source) int { return cmp.Compare(a.id, b.id) }
 	for _, s := range slices.SortedFunc(maps.Values(t.sources), byID) {
 		if s != t.own {
-			t.extrapolate(now, t.table, s.id, &s.silence, s.heard, s.promise, t.noteKey)
+			t.extrapolate(now, t.table, s.id, &s.silence, s.heard, s.promise, func(now time.Duration, key uint64) {
+				if k := t.keys.get(key); k != nil && (k.source != s || k.others > 0) { // else there are no others
+					t.note(now, key, k)
+				}
+			})
 		}
 	}
 }

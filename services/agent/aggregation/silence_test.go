@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // A replica with many keys becomes unreachable, is back, and its estimate is taken back. Each time the users of its
@@ -80,5 +82,68 @@ func TestLateAgainAndAgain(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 8*keys/2 {
 		t.Errorf("%d bytes each time: a list of all %d keys", each, keys)
+	}
+}
+
+// tellsOf counts the items that each agent is told.
+type tellsOf map[string]int
+
+func (c tellsOf) Tell(_ time.Duration, agent string, _ delivery.Item, _ delivery.Urgency) { c[agent]++ }
+func (c tellsOf) TellAgain(_ time.Duration, agent string, _ delivery.Item, _ delivery.Urgency) {
+	c[agent]++
+}
+
+// An agent with an unreachable gateway is not sent the sums of the keys that the gateway uses: they are over the
+// others. Agents that use such a key are.
+func TestTheUnreachableAreNotToldOfThemselves(t *testing.T) {
+	told := tellsOf{}
+	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
+	a.SetOwners(now, []string{"away", "here"}, nil)
+	hear := func(agent string, seq uint64, keys ...uint64) {
+		r := stateOf("gateway of "+agent, seq, nil)
+		for _, key := range keys {
+			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: key, Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1})
+		}
+		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise}, []*gossipv1.Replica{r})
+	}
+	hear("away", 1, 1, 2, 3, 4, 5)
+	hear("here", 1, 5)
+	a.Gather(now)
+	clear(told)
+	for seq := range uint64(80) {
+		now += 25 * time.Millisecond
+		hear("here", 2+seq)
+		a.Advance(now)
+		a.Gather(now)
+	}
+	if told["away"] > 0 || told["here"] == 0 {
+		t.Errorf("the unreachable agent is told %d sums and the other one %d, want 0 and some", told["away"], told["here"])
+	}
+}
+
+// While the owner of keys is unreachable, gateways are sent estimates of the keys that others use, and of no others.
+func TestKeysWithoutOthersHaveNoEstimate(t *testing.T) {
+	a, now := New(Options{Agent: "me", Tell: boxes{}, Everybody: 1}), time.Second
+	a.SetOwners(now, []string{"other"}, nil)
+	a.Connect(now, "gateway", 1, 1)
+	var c exchange.Claims
+	var sums []*gossipv1.Sum
+	for key := uint64(1); len(sums) < 10; key++ {
+		if a.Owner(key) == "other" {
+			c.Keys = append(c.Keys, exchange.KeyClaim{Key: key, Claim: 1, Admitted: 1, Spent: 1, Own: 1})
+			sums = append(sums, &gossipv1.Sum{Key: key, Epoch: 1})
+		}
+	}
+	sums[0].Others, sums[0].Claims, sums[0].Admitted = 1, 1, 1
+	a.Announce(now, "gateway", 1, &c)
+	a.ReceiveSums(now, Sender{Agent: "other", Life: 1, Promise: promise}, 1, sums)
+	a.Advance(now)
+	_, since := a.Sums(now, "gateway", 0)
+	for range 80 {
+		now += 25 * time.Millisecond
+		a.Advance(now)
+	}
+	if s, _ := a.Sums(now, "gateway", since); len(s.Keys) != 1 || s.Keys[0].Key != sums[0].GetKey() {
+		t.Errorf("the gateway is sent %d keys, want the one that another gateway uses", len(s.Keys))
 	}
 }
