@@ -126,10 +126,13 @@ func (f *fleet) pauseGateway(context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// pauseAgent stops an agent's process for a while (SIGSTOP). Its gateway keeps running.
-func (f *fleet) pauseAgent(ctx context.Context) (time.Time, error) {
+// pauseAgent stops an agent's process for a while (SIGSTOP). Its gateway keeps running, and is cut off until the agent
+// knows the others again.
+func (f *fleet) pauseAgent(ctx context.Context) (began time.Time, err error) {
 	m := f.second()
 	m.exact.ends++
+	m.exact.Alone(true)
+	defer m.exact.Alone(false)
 	if err := syscall.Kill(m.agent.Process().PID(), syscall.SIGSTOP); err != nil {
 		return time.Time{}, err
 	}
@@ -137,5 +140,8 @@ func (f *fleet) pauseAgent(ctx context.Context) (time.Time, error) {
 	if err := syscall.Kill(m.agent.Process().PID(), syscall.SIGCONT); err != nil {
 		return time.Time{}, err
 	}
-	return time.Now(), end
+	if began = time.Now(); end == nil {
+		_, end = f.agreeExact(ctx, began)
+	}
+	return began, end
 }
