@@ -85,7 +85,7 @@ func TestLateAgainAndAgain(t *testing.T) {
 	}
 }
 
-// tellsOf counts the items that each agent is told.
+// tellsOf counts the items that are sent to each agent.
 type tellsOf map[string]int
 
 func (c tellsOf) Tell(_ time.Duration, agent string, _ delivery.Item, _ delivery.Urgency) { c[agent]++ }

@@ -185,7 +185,7 @@ func TestSpareItemsHaveABudget(t *testing.T) {
 	}
 }
 
-// Where packets are lost, items are repeated until they are acknowledged, but no Spare ones: nobody goes by them, and a
+// Where packets are lost, items are repeated until they are acknowledged, but no Spare ones. Nobody goes by them, and a
 // peer that is late would be sent them over and over. What is lost is sent again.
 func TestSpareItemsAreNotRepeated(t *testing.T) {
 	var b Box
