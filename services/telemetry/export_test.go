@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Logger makes the logger, writing to w. It fails on an unknown level or format.
+// Logger is Open for a test: the process and its libraries keep their loggers.
 func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	level, err := l.level()
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // A replica with many keys becomes unreachable, is back, and its estimate is taken back. Each time the users of its
@@ -85,18 +84,10 @@ func TestLateAgainAndAgain(t *testing.T) {
 	}
 }
 
-// tellsOf counts the items that are sent to each agent.
-type tellsOf map[string]int
-
-func (c tellsOf) Tell(_ time.Duration, agent string, _ delivery.Item, _ delivery.Urgency) { c[agent]++ }
-func (c tellsOf) TellAgain(_ time.Duration, agent string, _ delivery.Item, _ delivery.Urgency) {
-	c[agent]++
-}
-
 // An agent with an unreachable gateway is not sent the sums of the keys that the gateway uses: they are over the
 // others. Agents that use such a key are.
 func TestTheUnreachableAreNotToldOfThemselves(t *testing.T) {
-	told := tellsOf{}
+	told := boxes{}
 	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
 	a.SetOwners(now, []string{"away", "here"}, nil)
 	hear := func(agent string, seq uint64, keys ...uint64) {
@@ -109,15 +100,15 @@ func TestTheUnreachableAreNotToldOfThemselves(t *testing.T) {
 	hear("away", 1, 1, 2, 3, 4, 5)
 	hear("here", 1, 5)
 	a.Gather(now)
-	clear(told)
+	told.send(a, now, 0)
 	for seq := range uint64(80) {
 		now += 25 * time.Millisecond
 		hear("here", 2+seq)
 		a.Advance(now)
 		a.Gather(now)
 	}
-	if told["away"] > 0 || told["here"] == 0 {
-		t.Errorf("the unreachable agent is told %d sums and the other one %d, want 0 and some", told["away"], told["here"])
+	if away, here := told["away"].Waiting(), told["here"].Waiting(); away != 0 || here != 1 {
+		t.Errorf("%d sums for the unreachable agent and %d for the other one, want 0 and 1", away, here)
 	}
 }
 

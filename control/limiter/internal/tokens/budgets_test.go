@@ -64,6 +64,30 @@ func TestRoomIsDivided(t *testing.T) {
 	}
 }
 
+// While a limit has no room, all keys are looked at with each tick. After that they are as often as before.
+func TestSweepGoesOnAfterACrowd(t *testing.T) {
+	const quick, tick = 1e6, 5 * millisecond
+	o := newOwners(1, 10)
+	s, now := o.stores[0], second
+	s.While(0, true)
+	sweepUntil := func(end int64) {
+		for ; now < end; now += tick {
+			s.Sweep(now)
+		}
+	}
+	for n := range uint64(12) {
+		o.ask(s, of(budget.Of("a", "flood"), n, quick), now)
+	}
+	sweepUntil(now + crowdedFor)
+	if out := o.ask(s, of(budget.Of("a", "beside"), 0, quick), now); out != grant.Waits {
+		t.Fatalf("a key of another limit: %v", out)
+	}
+	sweepUntil(now + keep + sweepAll + second)
+	if n := s.Stats().Keys; n != 0 {
+		t.Errorf("%d keys that rest are kept", n)
+	}
+}
+
 // A limit asks its part of the questions for new keys, as long as that lasts, and others are not concerned.
 // It is back within two seconds.
 func TestQuestionsAreDivided(t *testing.T) {

@@ -267,7 +267,7 @@ func (s *Store[W]) Sweep(now int64) {
 	if len(crowded) == 0 && now < due {
 		return
 	}
-	s.sweepAt.Store(max(due+sweepAll/shards, now)) // as often as that in the mean, whenever ticks come
+	s.sweepAt.Store(max(min(due, now)+sweepAll/shards, now)) // as often as that in the mean, whenever ticks come
 	sh := &s.shards[s.next.Add(1)%shards]
 	s.sweepParts(sh, now)
 	if s.keys.Load() == 0 {
