@@ -29,8 +29,8 @@ func (l *Log) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&l.Format, "log-format", "text", "how a log line looks: text or json")
 }
 
-// Open makes the one logger of a process, writing to w. It fails on an unknown level or format. Until ctx ends each
-// SIGUSR1 changes the level, to debug and back. What libraries have to say (gRPC, OpenTelemetry's SDK, all that logs with packages log or slog) is a line.
+// Open makes the one logger of a process, writing to w, also for gRPC, OpenTelemetry's SDK and packages log and slog.
+// It fails on an unknown level or format. Until ctx ends each SIGUSR1 changes the level, to debug and back.
 func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	usual, err := l.level()
 	if err != nil {
