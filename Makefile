@@ -153,7 +153,7 @@ lint: check-go ## golangci-lint in every module, types of the console, shell syn
 generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md; the console's site
 	@bash proto/generate.sh
 	@tools/sh/console.sh
-	@cd services && go test ./operator -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
+	@cd services && go test ./document -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
 	@cd e2e && go run ./reference && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate

@@ -18,13 +18,17 @@ const (
 	watchSeconds = 300
 )
 
+// Kinds have custom resources. Overrides have none: a million objects are more than an API server and its watchers are
+// made for.
+var Kinds = []resource.Kind{resource.Pool, resource.Plan, resource.Tenant, resource.Quota, resource.Limit}
+
 // objects are the custom resources of a cluster.
 type objects struct{ *kubernetes.Cluster }
 
 // list returns all objects of all kinds, in order.
 func (c objects) list(ctx context.Context) ([]*object, error) {
 	var all []*object
-	for _, kind := range kinds {
+	for _, kind := range Kinds {
 		for next := ""; ; {
 			var page struct {
 				Metadata struct{ Continue string }

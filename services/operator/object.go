@@ -16,8 +16,8 @@ import (
 // finalizer keeps an object until its resource is deleted.
 const finalizer = "titrate.dev/resource"
 
-// inForce is the type of the only condition.
-const inForce = "InForce"
+// InForce is the type of the only condition of a custom resource.
+const InForce = "InForce"
 
 // object is a custom resource as the API server has it.
 type object struct {

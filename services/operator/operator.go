@@ -64,7 +64,7 @@ func New(o Options) *Operator {
 func (o *Operator) Run(ctx context.Context) {
 	var watches sync.WaitGroup
 	defer watches.Wait()
-	for _, kind := range kinds {
+	for _, kind := range Kinds {
 		watches.Go(func() { o.watch(ctx, kind) })
 	}
 	for {

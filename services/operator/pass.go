@@ -279,13 +279,13 @@ func (p *pass) delete(ctx context.Context, x *object) error {
 
 // say writes a pass's verdict about an object into its status, if it is not there.
 func (p *pass) say(ctx context.Context, x *object, v verdict) error {
-	next := condition{Type: inForce, Status: "False", Reason: v.reason, Message: v.message,
+	next := condition{Type: InForce, Status: "False", Reason: v.reason, Message: v.message,
 		ObservedGeneration: x.Metadata.Generation, LastTransitionTime: time.Now().UTC().Truncate(time.Second)}
 	if v.reason == Applied || v.reason == DeletionRefused {
 		next.Status = "True"
 	}
 	for _, before := range x.Status.Conditions {
-		if before.Type == inForce && before.Status == next.Status {
+		if before.Type == InForce && before.Status == next.Status {
 			next.LastTransitionTime = before.LastTransitionTime
 			if before == next && x.Status.ObservedGeneration == x.Metadata.Generation {
 				return nil

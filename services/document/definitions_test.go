@@ -1,30 +1,51 @@
-package operator
+package document_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/operator"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
+var update = flag.Bool("update", false, "write the chart's definitions anew")
+
+const definitions = "../../charts/titrate/files/crds.yaml"
+
+// The chart has the definitions as the code has them.
+func TestDefinitionsOfTheChart(t *testing.T) {
+	want, err := makeDefinitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(definitions, want, 0o644); err != nil { //nolint:gosec // no secret
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(definitions)
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%s is not as the code: write it anew with -update (%v)", definitions, err)
+	}
+}
+
 type fields = map[string]any
 
-// kinds have custom resources. Overrides have none: a million objects are more than an API server and its watchers are
-// made for.
-var kinds = []resource.Kind{resource.Pool, resource.Plan, resource.Tenant, resource.Quota, resource.Limit}
-
-// Definitions returns the CustomResourceDefinitions of these kinds, in YAML. The schema of a spec is the schema of a
-// document: it has fields and types. The operator checks the values, and reports the result in the condition InForce.
+// makeDefinitions returns the CustomResourceDefinitions of the kinds, in YAML. The schema of a spec is the schema of
+// a document: it has fields and types. The operator checks the values, and reports the result in the condition InForce.
 // Helm does not delete the definitions, since all custom resources would be deleted with them.
-func Definitions() ([]byte, error) {
+func makeDefinitions() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	for _, kind := range kinds {
+	for _, kind := range operator.Kinds {
 		if err := encoder.Encode(definition(kind)); err != nil {
 			return nil, fmt.Errorf("definition of %s: %w", kind, err)
 		}
@@ -35,7 +56,7 @@ func Definitions() ([]byte, error) {
 func definition(kind resource.Kind) fields {
 	group, version, _ := strings.Cut(document.APIVersion, "/")
 	column := func(name, path string) fields { return fields{"name": name, "type": "string", "jsonPath": path} }
-	const condition = `.status.conditions[?(@.type=="` + inForce + `")]`
+	const condition = `.status.conditions[?(@.type=="` + operator.InForce + `")]`
 	return fields{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": fields{"name": kind.Collection() + "." + group,
