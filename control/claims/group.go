@@ -142,13 +142,6 @@ func (t *Table) entryOf(id Peer, key uint64) *entry {
 	return nil
 }
 
-// SetOwner makes a peer an owner of keys instead of a replica: its records are sums over
-// replicas, and the owner has judged each of the replicas. It never counts as absent.
-func (t *Table) SetOwner(id Peer, now float64) {
-	p := &t.peers[t.peerIndex(id, now)]
-	p.weight, p.sums = 0, true
-}
-
 // EndClaims ends all claims of a peer that will send no more of them; its counts stay.
 func (t *Table) EndClaims(id Peer) {
 	pi, ok := t.index[id]
@@ -160,19 +153,6 @@ func (t *Table) EndClaims(id Peer) {
 			e.left = true
 		}
 	}
-}
-
-// Reduce takes from what a peer claims of a key what others claim now; numbers below 0 count
-// as 0. It reports whether anything is left.
-func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
-	e := t.entryOf(id, key)
-	if e == nil {
-		return false
-	}
-	l := &e.lineage.Latest
-	l.Claim, l.Active = max(0, l.Claim-by.Claim), max(0, l.Active-by.Active)
-	l.Unsaturated, l.Own = max(0, l.Unsaturated-by.Unsaturated), max(0, l.Own-by.Own)
-	return l.Claim > 0 || l.Active > 0
 }
 
 // Void voids the counts of the peers that use a key and have sent no record of it within Stale:

@@ -59,35 +59,58 @@ func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Out
 		return out
 	}
 	out.Admitted, out.Assumed, out.Epoch = s.of(of.of)
-	fresh, grouped := false, of.group != Group{}
+	fresh, most := false, 0.
 	for i := s.head; i != none; {
 		e := &t.entries[i]
 		p := &t.peers[e.peer]
 		i = e.next
-		uses := e.uses(p)
-		switch {
-		case !of.of.has(p):
-			out.Abroad = out.Abroad || p.abroad && uses
-			continue
-		case grouped && p.group == of.group:
-			out.Used, out.Void = out.Used || uses, out.Void || e.void
-			continue
-		case p.id == of.except:
-			continue
-		case uses:
-			out.Others++
-			out.Abroad = out.Abroad || p.abroad
-		}
-		quiet := now - p.heard
-		stale := quiet >= p.staleAfter(t.p.Stale)
-		count, assumed := t.count(e, p, now, uses, stale)
-		out.Admitted, out.Assumed = out.Admitted+count, out.Assumed+assumed
-		fresh = t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
-		if uses {
-			t.addUse(&out, e, now, stale, flow)
+		if uses := e.uses(p); !of.leavesOut(&out, e, p, uses) {
+			fresh = t.addEntry(&out, e, now, uses, flow, fresh)
+			if e.counts(p, now) {
+				most = max(most, e.certain())
+			}
 		}
 	}
+	out.Admitted += most
 	return out
+}
+
+// leavesOut reports whether a peer is not to be added up, and notes what it does with the key then.
+func (of *selection) leavesOut(out *Outside, e *entry, p *peer, uses bool) bool {
+	switch grouped := of.group != (Group{}); {
+	case !of.of.has(p):
+		out.Abroad = out.Abroad || p.abroad && uses
+	case grouped && p.group == of.group:
+		out.Used, out.Void = out.Used || uses, out.Void || e.void
+	case p.id == of.except:
+	default:
+		return false
+	}
+	return true
+}
+
+// addEntry adds what one peer does. Of the count of an owner it adds what is assumed only; fresh is as for addSpent.
+func (t *Table) addEntry(out *Outside, e *entry, now float64, uses, flow, fresh bool) bool {
+	p := &t.peers[e.peer]
+	if !uses && p.owns() {
+		return fresh
+	}
+	quiet := now - p.heard
+	stale := quiet >= p.staleAfter(t.p.Stale)
+	count, assumed := t.count(e, p, now, uses, stale)
+	if p.owns() {
+		count = assumed
+	}
+	out.Admitted, out.Assumed = out.Admitted+count, out.Assumed+assumed
+	switch {
+	case uses:
+		out.Others++
+		out.Abroad = out.Abroad || p.abroad
+		t.addUse(out, e, now, stale, flow)
+	case e.reports(now): // and uses the key no more
+		out.Gap = longer(out.Gap, e.gap)
+	}
+	return t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
 }
 
 // addUse adds the claim of a peer that uses the key. A stale one counts as none, of a flow as a claim that has ended.
@@ -134,13 +157,16 @@ func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 		return 0
 	case stale:
 		return p.heard - now
-	case e.gap > 0 && now-e.late < exchange.Late:
+	case e.reports(now):
 		return e.gap
 	case e.at < p.back && now-p.back < CatchUp && !p.drained && !math.IsInf(p.gap, 0):
 		return p.back - now - p.gap // it is reachable again, but has not announced what it did: the silence goes on
 	}
 	return min(0, e.lineage.Latest.Gap)
 }
+
+// reports reports whether the peer of an entry has just announced what it did in a silence.
+func (e *entry) reports(now float64) bool { return e.gap > 0 && now-e.late < exchange.Late }
 
 // longer returns the longer of two silences, see exchange.KeySum. A silence that has ended (> 0) takes
 // precedence over a silence that lasts (< 0).

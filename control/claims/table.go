@@ -74,7 +74,7 @@ type slot struct {
 
 // entry is the state of a key at a peer. The fields that sums need are together at its beginning.
 type entry struct {
-	repaid  float64 // part of the count that does not count: it was refilled before its first record
+	repaid  float64 // part of the count that does not count: it was refilled before its first record, or see sum.go
 	at      float64 // when a newer record came last
 	peer    int32
 	next    int32 // of the key
@@ -82,6 +82,7 @@ type entry struct {
 	follows int32   // the entry that came after this one last time; any, checked when used
 	left    bool    // its peer no longer uses the key; the count stays
 	void    bool    // its count is out of date, see Void
+	epoch   uint32  // of an owner's count
 	gap     float64 // the silence after which its peer said that it had admitted something meanwhile, seconds
 	late    float64 // when it said so
 	lineage Lineage
@@ -170,6 +171,12 @@ func (t *Table) Back(id Peer) float64 {
 	return 0
 }
 
+// Returns reports whether a silence of a peer of some length has ended within a time, both in seconds.
+func (t *Table) Returns(id Peer, length, within, now float64) bool {
+	pi, ok := t.index[id]
+	return ok && t.peers[pi].gap >= length && now-t.peers[pi].back < within
+}
+
 // SetStale gives one peer a longer T1, because it promises to send less often: the
 // longer of this and the table's T1 counts, in seconds.
 func (t *Table) SetStale(id Peer, stale, now float64) { t.peers[t.peerIndex(id, now)].stale = stale }
@@ -233,14 +240,8 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 			continue
 		}
 		p := &t.peers[pi]
-		count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
-		s.base, s.assumed = s.base+count, s.assumed+assumed
-		if p.abroad {
-			s.abroad += count
-		}
-		if s.base > maxBase {
-			s.base, s.assumed, s.abroad = 0, 0, 0
-			t.renewAll(s)
+		if !p.owns() {
+			t.fold(s, e, p, now)
 		}
 		s.setVoid(e, false)
 		t.peers[pi].held--
@@ -248,6 +249,19 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		t.spare = append(t.spare, *link)
 		*link = e.next
 		return
+	}
+}
+
+// fold adds the count of an entry to those of removed peers.
+func (t *Table) fold(s *slot, e *entry, p *peer, now float64) {
+	count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
+	s.base, s.assumed = s.base+count, s.assumed+assumed
+	if p.abroad {
+		s.abroad += count
+	}
+	if s.base > maxBase {
+		s.base, s.assumed, s.abroad = 0, 0, 0
+		t.renewAll(s)
 	}
 }
 
@@ -304,7 +318,7 @@ func news(a, b *Record) bool {
 func (t *Table) repay(p *peer, s *slot, e *entry, fresh bool, gained, own float64) {
 	got := e.lineage.Admitted()
 	switch began := fresh && e.next != none && e.gap > 0; { // while its peer was unreachable
-	case (fresh || e.void) && !began:
+	case (fresh || e.void) && !began && !p.owns(): // an owner has judged each replica
 		e.repaid = got - min(got, own)
 	case !fresh && e.at < p.back && p.gap >= t.p.Forget: // its claims were dropped: others had all of the limit
 		e.repaid = max(e.repaid, gained-own)

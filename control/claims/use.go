@@ -48,10 +48,18 @@ func (t *Table) InUse(key uint64, now float64) bool {
 		if l := &e.lineage.Latest; (l.Claim > 0 || l.Active > 0) && t.claims(e, p, now) {
 			return true
 		}
-		fresh = t.addSpent(&sums, e, now, t.claims(e, p, now), fresh)
+		if e.uses(p) || !p.owns() {
+			fresh = t.addSpent(&sums, e, now, t.claims(e, p, now), fresh)
+		}
 	}
 	return sums.Spent > 0
 }
 
 // Has reports whether a key has a record of a peer. O(peers of the key).
 func (t *Table) Has(id Peer, key uint64) bool { return t.entryOf(id, key) != nil }
+
+// UsedBy reports whether a peer has a record of a key and has not left it.
+func (t *Table) UsedBy(id Peer, key uint64) bool {
+	e := t.entryOf(id, key)
+	return e != nil && !e.left
+}

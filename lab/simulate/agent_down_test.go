@@ -21,24 +21,26 @@ type down struct {
 	events []scenario.Event
 	// until is the time up to which a client of this gateway only is refused nothing; other clients never are.
 	until time.Duration
+	// everybody is as in scenario.Gossip.
+	everybody int
 }
 
 func downs() []down {
 	pause := func(d time.Duration) down {
 		return down{fmt.Sprint("paused for ", d), []scenario.Event{
 			{At: downAt, Kind: scenario.AgentPaused, Replica: "gw-1"},
-			{At: downAt + d, Kind: scenario.AgentResumed, Replica: "gw-1"}}, 45 * time.Second}
+			{At: downAt + d, Kind: scenario.AgentResumed, Replica: "gw-1"}}, 45 * time.Second, 0}
 	}
 	cut := scenario.Event{At: downAt, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}
 	long := downAt + exchange.DefaultSplitAfter - time.Second
 	return []down{
 		pause(2 * time.Second), pause(6 * time.Second), pause(12 * time.Second),
-		{"killed", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"}}, long},
+		{"killed", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"}}, long, 0},
 		{"killed, and back", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"},
-			{At: downAt + 8*time.Second, Kind: scenario.AgentBack, Replica: "gw-1"}}, 45 * time.Second},
-		{"cut off", []scenario.Event{cut}, long},
-		{"cut off for 12s", []scenario.Event{cut, {At: downAt + 12*time.Second, Kind: scenario.Heal}}, 45 * time.Second},
-		{"cut off for 20s", []scenario.Event{cut, {At: downAt + 20*time.Second, Kind: scenario.Heal}}, long},
+			{At: downAt + 8*time.Second, Kind: scenario.AgentBack, Replica: "gw-1"}}, 45 * time.Second, 0},
+		{"cut off", []scenario.Event{cut}, long, 0},
+		{"cut off for 12s", []scenario.Event{cut, {At: downAt + 12*time.Second, Kind: scenario.Heal}}, 45 * time.Second, 0},
+		{"cut off for 20s", []scenario.Event{cut, {At: downAt + 20*time.Second, Kind: scenario.Heal}}, long, 0},
 	}
 }
 
@@ -46,7 +48,7 @@ func downs() []down {
 func (d *down) play(t *testing.T, precision quotav1.Precision, rate float64, demand scenario.Demand,
 	route scenario.Route, weights ...float64) (refused int) {
 	s := scenario.New(45*time.Second, 3)
-	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 5*time.Second
+	s.Gossip.Delay, s.Gossip.Everybody, s.Lead = 250*time.Microsecond, d.everybody, 5*time.Second
 	for i, w := range weights {
 		s.Replicas[i].Weight = w
 	}
@@ -83,9 +85,23 @@ func TestAgentDownRefusesNothing(t *testing.T) {
 	}
 }
 
-// The same by chance, and with gateways whose weights and traffic differ. Until a side that is cut off
-// counts the others as gone, it has .2 of an EXACT limit and the standing parts of its gateways. Here that is .47 of
-// the limit, for half of the traffic.
+// The same where each key has one owner, for a client that comes to each gateway now and then.
+func TestOwnerDownRefusesNothing(t *testing.T) {
+	t.Parallel()
+	for _, d := range downs() {
+		for _, rate := range []float64{5, 100} {
+			d.everybody = 1
+			n := d.play(t, quotav1.Precision_LOCAL, rate, scenario.Constant(.8*rate), scenario.Route{Kind: scenario.RoundRobin})
+			if n > 0 {
+				t.Errorf("%s: %d refused of a client at 80 %% of %g/s", d.name, n, rate)
+			}
+		}
+	}
+}
+
+// The same by chance, with agents that all know all keys, and with gateways whose weights and traffic differ. Until a
+// side that is cut off counts the others as gone, it has .2 of an EXACT limit and the standing parts of its gateways.
+// Here that is .47 of the limit, for half of the traffic.
 func TestAgentDownRefusesNothingByChance(t *testing.T) {
 	t.Parallel()
 	byWeight := scenario.Route{Weights: map[string]float64{"gw-1": 3, "gw-2": 2, "gw-3": 1}}

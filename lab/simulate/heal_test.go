@@ -21,13 +21,14 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 	for seed := range uint64(40) {
 		seeds = append(seeds, seed)
 	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	for i := range 2 * len(seeds) {
+		seed, everybody := seeds[i/2], i%2 // with everybody 1 each key has one owner
+		t.Run(fmt.Sprintf("%d, %d", seed, everybody), func(t *testing.T) {
 			t.Parallel()
-			if k := run(t, healed(seed), Options{}).Systems[0].Keys[0]; k.Wrongful > 0 {
+			if k := run(t, healed(seed, everybody), Options{}).Systems[0].Keys[0]; k.Wrongful > 0 {
 				t.Errorf("%d of %d requests within the limit were refused", k.Wrongful, k.Within)
 			}
-			if _, k := playHealing(t, healed(seed)); k.Wrongful > 0 {
+			if _, k := playHealing(t, healed(seed, everybody)); k.Wrongful > 0 {
 				t.Errorf("agents notice the heal at different times: %d of %d requests within the limit were refused",
 					k.Wrongful, k.Within)
 			}
@@ -36,13 +37,14 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 }
 
 // healed is a cut of 2 to 5 s, with pauses of agents that are as long as on a busy machine.
-func healed(seed uint64) *scenario.Scenario {
+func healed(seed uint64, everybody int) *scenario.Scenario {
 	const begins = 10 * time.Second
 	r := rand.New(rand.NewPCG(seed, 7)) // the same scenario each time
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low))) }
 	cut := between(2*time.Second, 5*time.Second)
 	s := scenario.New(begins+cut+8*time.Second, 3)
 	s.Seed, s.Gossip.Delay, s.Gossip.Jitter = seed+1, 200*time.Microsecond, 200*time.Microsecond
+	s.Gossip.Everybody = everybody
 	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"},
 		&quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "60/s", Burst: 60}}
 	s.Clients = []scenario.Client{{Name: "global", Tenant: "acme", Cost: 1,

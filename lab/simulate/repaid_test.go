@@ -27,6 +27,16 @@ const (
 // ledgers, others by tokens.)
 func TestRepaidHoweverAgentsRejoin(t *testing.T) {
 	t.Parallel()
+	repaidHoweverAgentsRejoin(t, 0)
+}
+
+// The same where each key has one owner, which the cut changes for one side or both.
+func TestRepaidHoweverOwnersChange(t *testing.T) {
+	t.Parallel()
+	repaidHoweverAgentsRejoin(t, 1)
+}
+
+func repaidHoweverAgentsRejoin(t *testing.T, everybody int) {
 	for _, precision := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
 		for gateways := 2; gateways <= 3; gateways++ {
 			limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
@@ -39,6 +49,7 @@ func TestRepaidHoweverAgentsRejoin(t *testing.T) {
 				t.Run(fmt.Sprintf("%v at %d gateways, %d", precision, gateways, seed), func(t *testing.T) {
 					t.Parallel()
 					s, heal := cutOver(precision, gateways, seed)
+					s.Gossip.Everybody = everybody
 					admitted, _ := playHealing(t, s)
 					debt, unpaid := unpaid(admitted, heal+joins)
 					if unpaid > most {
@@ -133,16 +144,18 @@ func unpaid(admitted []time.Duration, from time.Duration) (debt, most float64) {
 	return max(0, debt-repaidRate*from.Seconds()), most
 }
 
-// A gateway that begins to use a key after a cut repays with the others. Its owner may not know of the last burst of
-// the debt: that is sent with the requests of gateways that know it.
+// A gateway that begins to use a key after a cut repays with the others, also where each key has one owner. That owner
+// may not know of the last burst of the debt: that is sent with the requests of gateways that know it.
 func TestAGatewayThatComesLaterRepaysToo(t *testing.T) {
 	t.Parallel()
 	limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
 	most, _ := limit.Slack(3, judge.Lag(3, 10*time.Millisecond, false))
-	for seed := range uint64(24) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	for i := range uint64(48) {
+		seed, everybody := i%24, int(i/24)
+		t.Run(fmt.Sprintf("%d, %d", seed, everybody), func(t *testing.T) {
 			t.Parallel()
 			s, heal := cutOver(quotav1.Precision_PRECISION_UNSPECIFIED, 3, seed)
+			s.Gossip.Everybody = everybody
 			s.Resources[1].(*quotav1.Limit).Key = quotav1.Key_TENANT
 			first := &s.Clients[0]
 			delete(first.Route.Weights, "gw-3")

@@ -120,13 +120,14 @@ type gateways struct {
 
 // owning has the state of the keys that this agent owns.
 type owning struct {
-	owned   *claims.Table      // the claims of all replicas
-	ours    ordered[*ownedKey] // of owned
-	own     *source            // this agent as an owner
-	ownSeq  uint64             // of its sums to itself
-	users   []claims.Group     // memory
-	news    []uint64           // owned keys whose new sums are not queued yet
-	ownNews []uint64           // the same of this agent itself
+	owned       *claims.Table      // the claims of all replicas
+	ours        ordered[*ownedKey] // of owned
+	own         *source            // this agent as an owner
+	ownSeq      uint64             // of its sums to itself
+	users       []claims.Group     // memory
+	news        []uint64           // owned keys whose new sums are not queued yet
+	ownNews     []uint64           // the same of this agent itself
+	comparisons []comparison       // in the order in which they are due
 }
 
 // using has the state of owners, and of their sums.
@@ -136,7 +137,7 @@ type using struct {
 	everybody map[string]bool // agents that send all agents their claims, and take no sums
 	sources   map[agentLife]*source
 	waiting   []uint64       // keys of which a new owner's sum waits
-	rests     []*rest        // in the order in which they end
+	rests     []turn         // in their order
 	named     named          // the group asked for last
 	sums      []gossipv1.Sum // memory for the next
 	changes   int            // how many keys the changes had that Sums returned last
@@ -282,10 +283,7 @@ func (t *Aggregator) forgetEvicted() {
 
 // drop lets go of what a key refers to that is forgotten.
 func (t *Aggregator) drop(at uint64, k *key) {
-	if k.rest != nil {
-		k.rest.from.keys--
-		k.rest = nil
-	}
+	k.forgetRest(nil)
 	t.follow(k, nil)
 	t.setInUse(k, false)
 	t.notes.add(at)

@@ -31,6 +31,7 @@ type ownedKey struct {
 	moved   bool          // counts were voided for a claim that another owner knew before
 	news    bool          // its users are to be sent the new sum
 	ownNews bool          // and this agent itself
+	compare bool          // its users are to compare their pools soon
 	from    claims.Group  // the agent from which the news came, or several
 }
 
@@ -138,10 +139,9 @@ func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh
 	return void
 }
 
-// ownsAgain reports whether this agent may own a key again, so that others were sent a claim meanwhile. Of few agents
-// that is so only if the claim is the first one here.
-func (t *Aggregator) ownsAgain(r *told, known bool) bool {
-	return r.known && (!known || !t.small() || r.abroad)
+// ownsAgain reports whether another owner was sent claims of a replica that this one was not.
+func (t *Aggregator) ownsAgain(id claims.Peer, r *told) bool {
+	return r.known && (r.abroad || !t.owned.UsedBy(id, r.Key))
 }
 
 // takeClaim takes the claim of a replica of a key that this agent owns.
@@ -150,7 +150,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	if r.left && !known {
 		return
 	}
-	fresh := !known || r.ask
+	fresh, again := !known || r.ask, t.ownsAgain(id, &r)
 	void := t.notAlone(now, of, &r, fresh)
 	outcome, left := t.enter(now, id, &r)
 	if outcome == claims.Refused {
@@ -158,10 +158,11 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	fresh = fresh || left
 	info := t.touch(now, &r)
-	if outcome == claims.Applied && (t.ownsAgain(&r, known) || void && info.moved) {
+	if outcome == claims.Applied && (again || void && info.moved) {
 		t.renew(&r)
 		of = several // its own sum has another epoch, too
 	}
+	t.noteReturn(now, id, info, &r)
 	switch {
 	case fresh || outcome == claims.Applied:
 		t.tellUsers(now, r.Key, of, fresh)
@@ -313,6 +314,7 @@ func (t *Aggregator) Advance(now time.Duration) {
 		t.goOn(now)
 	}
 	t.goOnAbroad(now)
+	t.comparePools(now)
 	t.tellOwn(now)
 }
 
@@ -327,8 +329,11 @@ func (t *Aggregator) Due() time.Duration {
 		return 0
 	}
 	at := min(t.silent, t.recount, t.dueAbroad())
+	if len(t.comparisons) > 0 {
+		at = min(at, t.comparisons[0].at)
+	}
 	if len(t.rests) > 0 {
-		at = min(at, t.rests[0].until)
+		at = min(at, t.rests[0].ends)
 	}
 	return at
 }

@@ -108,8 +108,9 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	}
 }
 
-// When a user registers again, and says that its claim was known to another owner meanwhile, the count restarts. The
-// user is sent the new epoch as the others are: what they admit next is not compared with an earlier count.
+// When a user registers, and says that its claim was known to another owner before, the count restarts. The user is
+// sent the new epoch as the others are: what they admit next is not compared with an earlier count. So it is with a
+// user that has left the key in between.
 func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 	told := boxes{}
 	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
@@ -121,8 +122,9 @@ func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 	}
 	say("first", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5})
 	say("second", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 3, Spent: 8, Own: 3})
+	say("second", 2, &gossipv1.KeyClaim{Key: 7, Admitted: 3, Left: true})
 	told.send(a, now, 0)
-	say("second", 2, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 6, Spent: 11, Own: 6, Known: true})
+	say("second", 3, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 6, Spent: 11, Own: 6, Known: true})
 	for _, agent := range []string{"first", "second"} {
 		if told[agent].Waiting() != 1 {
 			t.Errorf("%s is told %d sums, want the one of the new epoch", agent, told[agent].Waiting())

@@ -136,7 +136,7 @@ func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 		t.table.Renew(at)
 		t.follow(k, nil)
 	}
-	t.endRest(now, k)
+	t.discardRests(now, k)
 	k.next = nil
 	t.note(now, at, k)
 }

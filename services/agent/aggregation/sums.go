@@ -107,6 +107,9 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.Peer, name string, at uint64, k *key) {
 	all := len(s.Flows) + len(s.Keys)
 	shown := func(sum *exchange.KeySum) bool { return sum.Epoch != 0 && (inUse(*sum) || t.claimedBy(name, at)) }
+	if t.awaitsOwner(k) {
+		return
+	}
 	if k != nil && k.kinds&ofFlow != 0 {
 		if sum := t.table.FlowSums(at, except, now.Seconds()); shown(&sum) {
 			s.Flows = append(s.Flows, exchange.FlowSum{Key: at, Claims: sum.Claims, Active: sum.Active,
@@ -122,6 +125,11 @@ func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.P
 	if !s.Full && len(s.Flows)+len(s.Keys) == all {
 		s.Gone = append(s.Gone, at)
 	}
+}
+
+// awaitsOwner reports whether the first sum of the owner of a key is on its way; k may be nil.
+func (t *Aggregator) awaitsOwner(k *key) bool {
+	return k != nil && k.owner != "" && k.source == nil && !t.small()
 }
 
 // inUse reports whether others use a key: they claim it, or have spent some of it.

@@ -27,6 +27,12 @@ import (
 //     starts again, which is a new owner of all keys of its gateways.
 //     What was admitted less than a delay before, and came here by the former owner first,
 //     counts twice: the new one is sent it later.
+//  5. An owner that takes over again while it is remembered ([remember]), as after a cut, goes
+//     on with its count: what others admitted meanwhile is in it, and is debt.
+
+// remember is for how many T2 the count of a former owner is remembered: for as long as the owner itself remembers who
+// has left a key.
+const remember = 3
 
 // listen is the time for which the sum of a former owner holds once the new one has sent one of fewer replicas. The
 // others register there within two periods and the delay.
@@ -37,22 +43,29 @@ type use struct {
 	owner  string    // at which the claims here are registered; "": none is
 	before string    // the former owner, at which they are, too, as long as its sum holds
 	source *source   // whose sum holds; nil: there was none
-	epoch  uint32    // of that sum
 	others int       // how many replicas are in that sum
 	next   *ownerSum // of the new owner, not in force yet
-	rest   *rest     // of a former owner's claims, nil: nothing
+	rest   *rest     // of former owners, the latest one first; nil: there are none
 }
 
-// rest is the part of a former owner's sum that the new owner's sum lacks.
+// rest has a former owner's claims, as far as the new owner's sum lacks them, and the former owner's count.
 type rest struct {
 	key    uint64
 	from   *source // the former owner, whose record in the table is what is left
 	others int     // how many replicas it knew
-	until  time.Duration
+	claims bool    // some of its claims stand
+	turns  int     // each of a T2
+	before *rest   // of an earlier owner
 }
 
 // isUsed reports whether a gateway here uses the key, or others of which an owner sends a sum.
 func (u *use) isUsed() bool { return u.owner != "" || u.source != nil && u.others > 0 }
+
+// turn is a rest that stands for another T2.
+type turn struct {
+	*rest
+	ends time.Duration
+}
 
 // source is one life of an agent as the owner of keys.
 type source struct {
@@ -226,15 +239,12 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 		k = t.keyOf(w.Key, w.kinds)
 	}
 	k.kinds |= w.kinds
-	switch {
-	case k.source != w.from:
+	if k.source != w.from {
 		t.change(now, k, w)
-	case w.Epoch != k.epoch:
-		t.table.Renew(w.Key)
 	}
-	k.epoch, k.others, k.next, k.abroad = w.Epoch, w.Others, nil, w.Abroad
+	k.others, k.next, k.abroad = w.Others, nil, w.Abroad
 	if k.rest != nil && k.others >= k.rest.others {
-		t.endRest(now, k)
+		t.endClaims(k.rest)
 	}
 	t.note(now, w.Key, k)
 	t.fresh = t.fresh || !t.small()
@@ -248,7 +258,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 
 // accepts adds an owner's sum to the table, and reports whether the sum is news.
 func (t *Aggregator) accepts(now time.Duration, k *key, w *ownerSum) bool {
-	outcome, err := t.table.Apply(w.from.id, now.Seconds(), w.record())
+	outcome, err := t.table.ApplySum(w.from.id, now.Seconds(), w.record(), w.Epoch)
 	if err != nil || outcome == claims.Refused {
 		t.refused++
 		return false
@@ -260,13 +270,10 @@ func (t *Aggregator) accepts(now time.Duration, k *key, w *ownerSum) bool {
 func (t *Aggregator) change(now time.Duration, k *key, w *ownerSum) {
 	former := k.source
 	if former != nil {
-		former.keys++ // until what is left of its sum goes
+		former.keys++ // for what is left of its sum
 	}
 	t.follow(k, w.from)
-	if k.rest != nil && k.rest.from == w.from { // it is the owner again
-		k.rest.from.keys--
-		k.rest = nil
-	}
+	k.forgetRest(w.from) // it is the owner again
 	if former == nil {
 		if k.again { // its gateway was sent this sum's content before
 			t.table.Renew(w.Key)
@@ -274,42 +281,78 @@ func (t *Aggregator) change(now time.Duration, k *key, w *ownerSum) {
 		}
 		return
 	}
-	t.endRest(now, k)
-	k.rest = &rest{w.Key, former, k.others, now + t.o.T2}
+	t.endClaims(k.rest)
+	k.rest = &rest{key: w.Key, from: former, others: k.others, claims: true, before: k.rest}
 	if w.Others >= k.others || !t.table.Reduce(former.id, w.Key, w.record().KeyClaim) {
-		t.endRest(now, k)
-	} else {
-		t.rests = append(t.rests, k.rest)
+		t.endClaims(k.rest)
 	}
-	t.table.Renew(w.Key)
+	t.rests = append(t.rests, turn{k.rest, now + t.o.T2})
 }
 
-// endRest ends what is left of a former owner's sum.
-func (t *Aggregator) endRest(now time.Duration, k *key) {
-	if r := k.rest; r != nil {
-		t.table.Discard(r.from.id, r.key, now.Seconds())
-		t.table.Renew(r.key)
-		r.from.keys--
-		k.rest = nil
+// endClaims ends the claims of a former owner's sum; r may be nil.
+func (t *Aggregator) endClaims(r *rest) {
+	if r != nil && r.claims {
+		t.table.EndSum(r.from.id, r.key)
+		r.claims = false
 	}
 }
 
-// endRests ends what has stood for long enough.
-func (t *Aggregator) endRests(now time.Duration) {
-	for len(t.rests) > 0 && (t.rests[0].until <= now || t.rests[0].ended(t)) {
-		r := t.rests[0]
-		t.rests = t.rests[1:]
-		if k := t.keys.get(r.key); k != nil && k.rest == r {
-			t.endRest(now, k)
-			t.note(now, r.key, k)
+// forgetRest forgets what is left of the sum of a former owner, nil: of all. The table still has the record.
+func (u *use) forgetRest(of *source) {
+	for at := &u.rest; *at != nil; {
+		if r := *at; of == nil || r.from == of {
+			r.from.keys--
+			*at = r.before
+		} else {
+			at = &r.before
 		}
 	}
 }
 
-// ended reports whether a rest has ended before its time.
-func (r *rest) ended(t *Aggregator) bool {
-	k := t.keys.get(r.key)
-	return k == nil || k.rest != r
+// discardRests forgets former owners' sums.
+func (t *Aggregator) discardRests(now time.Duration, k *key) {
+	for r := k.rest; r != nil; r = r.before {
+		t.table.Discard(r.from.id, r.key, now.Seconds())
+	}
+	k.forgetRest(nil)
+}
+
+// endRests ends what has stood for long enough. While a former owner is unreachable what was assumed of it stands: the
+// table drops its claims.
+func (t *Aggregator) endRests(now time.Duration) {
+	for len(t.rests) > 0 && t.rests[0].ends <= now {
+		r := t.rests[0].rest
+		t.rests = t.rests[1:]
+		k := t.keys.get(r.key)
+		if k == nil || !k.has(r) {
+			continue
+		}
+		if r.turns++; r.turns < remember {
+			t.rests = append(t.rests, turn{r, now + t.o.T2})
+			if !r.claims || r.from.silence.on {
+				continue
+			}
+			t.endClaims(r)
+		} else {
+			t.table.Discard(r.from.id, r.key, now.Seconds())
+			k.forgetRest(r.from)
+			if !r.claims {
+				continue
+			}
+			t.table.Renew(r.key)
+		}
+		t.note(now, r.key, k)
+	}
+}
+
+// has reports whether a rest is one of the key's.
+func (u *use) has(r *rest) bool {
+	for at := u.rest; at != nil; at = at.before {
+		if at == r {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveFormer withdraws the claims at the owner before, once the sum of the new one holds.

@@ -17,7 +17,7 @@ func (f *fleet) addAgents(n int) {
 	for i := range n {
 		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
 			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{},
-			refilled: map[uint64]float64{}})
+			refilled: map[uint64]float64{}, compared: map[uint64]float64{}})
 		f.places[f.agents[i].name] = i
 		f.begin(i)
 	}
