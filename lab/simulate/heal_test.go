@@ -18,7 +18,7 @@ import (
 func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 	t.Parallel()
 	seeds := []uint64{180, 242, 292, 1114, 1221, 1305, 1476, 1533} // were refused because of assumed requests
-	for seed := range uint64(40) {
+	for seed := range seedsOf(40) {
 		seeds = append(seeds, seed)
 	}
 	for i := range 2 * len(seeds) {

@@ -41,7 +41,7 @@ func repaidHoweverAgentsRejoin(t *testing.T, everybody int) {
 		for gateways := 2; gateways <= 3; gateways++ {
 			limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
 			most, _ := limit.Slack(gateways, judge.Lag(gateways, 10*time.Millisecond, false))
-			seeds := uint64(40)
+			seeds := seedsOf(40)
 			if precision == quotav1.Precision_LOCAL {
 				seeds = 8
 			}
@@ -150,8 +150,8 @@ func TestAGatewayThatComesLaterRepaysToo(t *testing.T) {
 	t.Parallel()
 	limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
 	most, _ := limit.Slack(3, judge.Lag(3, 10*time.Millisecond, false))
-	for i := range uint64(48) {
-		seed, everybody := i%24, int(i/24)
+	for i := range 2 * seedsOf(24) {
+		seed, everybody := i/2, int(i%2)
 		t.Run(fmt.Sprintf("%d, %d", seed, everybody), func(t *testing.T) {
 			t.Parallel()
 			s, heal := cutOver(quotav1.Precision_PRECISION_UNSPECIFIED, 3, seed)
