@@ -33,7 +33,10 @@ func (e *entry) counts(p *peer, now float64) bool { return p.owns() && (!e.left 
 func (t *Table) ApplySum(id Peer, now float64, r Record, epoch uint32) (Outcome, error) {
 	e := t.entryOf(id, r.Key)
 	goesOn := e != nil && e.epoch == epoch && !math.IsInf(e.repaid, 1)
-	before, others := t.counted(r.Key, now)
+	before, others := 0., false
+	if !goesOn {
+		before, others = t.counted(r.Key, now)
+	}
 	outcome, err := t.Apply(id, now, r)
 	if err != nil || outcome == Refused {
 		return outcome, err

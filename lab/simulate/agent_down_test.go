@@ -21,34 +21,32 @@ type down struct {
 	events []scenario.Event
 	// until is the time up to which a client of this gateway only is refused nothing; other clients never are.
 	until time.Duration
-	// everybody is as in scenario.Gossip.
-	everybody int
 }
 
 func downs() []down {
 	pause := func(d time.Duration) down {
 		return down{fmt.Sprint("paused for ", d), []scenario.Event{
 			{At: downAt, Kind: scenario.AgentPaused, Replica: "gw-1"},
-			{At: downAt + d, Kind: scenario.AgentResumed, Replica: "gw-1"}}, 45 * time.Second, 0}
+			{At: downAt + d, Kind: scenario.AgentResumed, Replica: "gw-1"}}, 45 * time.Second}
 	}
 	cut := scenario.Event{At: downAt, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}
 	long := downAt + exchange.DefaultSplitAfter - time.Second
 	return []down{
 		pause(2 * time.Second), pause(6 * time.Second), pause(12 * time.Second),
-		{"killed", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"}}, long, 0},
+		{"killed", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"}}, long},
 		{"killed, and back", []scenario.Event{{At: downAt, Kind: scenario.AgentLost, Replica: "gw-1"},
-			{At: downAt + 8*time.Second, Kind: scenario.AgentBack, Replica: "gw-1"}}, 45 * time.Second, 0},
-		{"cut off", []scenario.Event{cut}, long, 0},
-		{"cut off for 12s", []scenario.Event{cut, {At: downAt + 12*time.Second, Kind: scenario.Heal}}, 45 * time.Second, 0},
-		{"cut off for 20s", []scenario.Event{cut, {At: downAt + 20*time.Second, Kind: scenario.Heal}}, long, 0},
+			{At: downAt + 8*time.Second, Kind: scenario.AgentBack, Replica: "gw-1"}}, 45 * time.Second},
+		{"cut off", []scenario.Event{cut}, long},
+		{"cut off for 12s", []scenario.Event{cut, {At: downAt + 12*time.Second, Kind: scenario.Heal}}, 45 * time.Second},
+		{"cut off for 20s", []scenario.Event{cut, {At: downAt + 20*time.Second, Kind: scenario.Heal}}, long},
 	}
 }
 
-// play plays a client at 80 % of a limit of a rate and as much burst.
-func (d *down) play(t *testing.T, precision quotav1.Precision, rate float64, demand scenario.Demand,
+// play plays a client at 80 % of a limit of a rate and as much burst; everybody is as in scenario.Gossip.
+func (d *down) play(t *testing.T, everybody int, precision quotav1.Precision, rate float64, demand scenario.Demand,
 	route scenario.Route, weights ...float64) (refused int) {
 	s := scenario.New(45*time.Second, 3)
-	s.Gossip.Delay, s.Gossip.Everybody, s.Lead = 250*time.Microsecond, d.everybody, 5*time.Second
+	s.Gossip.Delay, s.Gossip.Everybody, s.Lead = 250*time.Microsecond, everybody, 5*time.Second
 	for i, w := range weights {
 		s.Replicas[i].Weight = w
 	}
@@ -76,7 +74,7 @@ func TestAgentDownRefusesNothing(t *testing.T) {
 		for _, d := range downs() {
 			for _, rate := range []float64{5, 10, 100} {
 				for name, route := range map[string]scenario.Route{"spread": each, "pinned": one} {
-					if n := d.play(t, precision, rate, scenario.Constant(.8*rate), route); n > 0 {
+					if n := d.play(t, 0, precision, rate, scenario.Constant(.8*rate), route); n > 0 {
 						t.Errorf("%v, %s, %s: %d refused of a client at 80 %% of %g/s", precision, d.name, name, n, rate)
 					}
 				}
@@ -90,8 +88,8 @@ func TestOwnerDownRefusesNothing(t *testing.T) {
 	t.Parallel()
 	for _, d := range downs() {
 		for _, rate := range []float64{5, 100} {
-			d.everybody = 1
-			n := d.play(t, quotav1.Precision_LOCAL, rate, scenario.Constant(.8*rate), scenario.Route{Kind: scenario.RoundRobin})
+			n := d.play(t, 1, quotav1.Precision_LOCAL, rate, scenario.Constant(.8*rate),
+				scenario.Route{Kind: scenario.RoundRobin})
 			if n > 0 {
 				t.Errorf("%s: %d refused of a client at 80 %% of %g/s", d.name, n, rate)
 			}
@@ -107,14 +105,14 @@ func TestAgentDownRefusesNothingByChance(t *testing.T) {
 	byWeight := scenario.Route{Weights: map[string]float64{"gw-1": 3, "gw-2": 2, "gw-3": 1}}
 	for _, precision := range []quotav1.Precision{quotav1.Precision_LOCAL, quotav1.Precision_EXACT} {
 		for _, d := range downs() {
-			if n := d.play(t, precision, 100, scenario.Poisson(80), scenario.Route{}); n > 0 {
+			if n := d.play(t, 0, precision, 100, scenario.Poisson(80), scenario.Route{}); n > 0 {
 				t.Errorf("%v, %s: %d refused of a client at 80 %% of 100/s", precision, d.name, n)
 			}
 			most := 0
 			if precision == quotav1.Precision_EXACT && strings.HasPrefix(d.name, "cut off") {
 				most = 2
 			}
-			if n := d.play(t, precision, 100, scenario.Poisson(80), byWeight, 3, 2, 1); n > most {
+			if n := d.play(t, 0, precision, 100, scenario.Poisson(80), byWeight, 3, 2, 1); n > most {
 				t.Errorf("%v, %s, by weight: %d refused of a client at 80 %% of 100/s", precision, d.name, n)
 			}
 		}

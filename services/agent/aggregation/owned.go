@@ -162,7 +162,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 		t.renew(&r)
 		of = several // its own sum has another epoch, too
 	}
-	t.noteReturn(now, id, info, &r)
+	t.noteReturn(now, id, outcome, info, &r)
 	switch {
 	case fresh || outcome == claims.Applied:
 		t.tellUsers(now, r.Key, of, fresh)

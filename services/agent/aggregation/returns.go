@@ -21,12 +21,13 @@ type comparison struct {
 }
 
 // noteReturn has the users of a key compare their pools soon if the claim is of a gateway that was cut off.
-func (t *Aggregator) noteReturn(now time.Duration, id claims.Peer, info *ownedKey, r *told) {
-	if info.compare || !r.known || r.left || r.abroad || t.small() || !t.returns(now, id) {
-		return
+func (t *Aggregator) noteReturn(now time.Duration, id claims.Peer, outcome claims.Outcome, info *ownedKey, r *told) {
+	switch {
+	case outcome == claims.Old || info.compare || !r.known || r.left || r.abroad || t.small():
+	case t.owned.Returns(id, longCut, returnWithin, now.Seconds()):
+		info.compare = true
+		t.comparisons = append(t.comparisons, comparison{r.Key, now + compareAfter})
 	}
-	info.compare = true
-	t.comparisons = append(t.comparisons, comparison{r.Key, now + compareAfter})
 }
 
 // comparePools begins another count of the keys of which that is due: then each user takes the emptiest pool.
@@ -40,9 +41,4 @@ func (t *Aggregator) comparePools(now time.Duration) {
 			t.tellUsers(now, key, several, false)
 		}
 	}
-}
-
-// returns reports whether a replica was cut off for so long that owners change, and has just returned.
-func (t *Aggregator) returns(now time.Duration, id claims.Peer) bool {
-	return t.owned.Returns(id, longCut, returnWithin, now.Seconds())
 }

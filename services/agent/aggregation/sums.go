@@ -105,11 +105,11 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 // addSum adds what the others do with one key, if they do anything; k is nil if it is
 // forgotten.
 func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.Peer, name string, at uint64, k *key) {
-	all := len(s.Flows) + len(s.Keys)
-	shown := func(sum *exchange.KeySum) bool { return sum.Epoch != 0 && (inUse(*sum) || t.claimedBy(name, at)) }
 	if t.awaitsOwner(k) {
 		return
 	}
+	all := len(s.Flows) + len(s.Keys)
+	shown := func(sum *exchange.KeySum) bool { return sum.Epoch != 0 && (inUse(*sum) || t.claimedBy(name, at)) }
 	if k != nil && k.kinds&ofFlow != 0 {
 		if sum := t.table.FlowSums(at, except, now.Seconds()); shown(&sum) {
 			s.Flows = append(s.Flows, exchange.FlowSum{Key: at, Claims: sum.Claims, Active: sum.Active,

@@ -17,7 +17,8 @@ func TestSumsAreExactAfterQuiet(t *testing.T) {
 }
 
 // With owners, the claims are exact after quiet, and all that is admitted then is counted. Of what was admitted before
-// owners changed nothing is forgotten, and nothing is counted twice but what was still on its way to one of two owners.
+// owners changed nothing is forgotten. Nothing is counted twice but what was still on its way to one of two owners, and
+// what comparisons of pools have charged.
 func TestOwnersChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { testChurn(t, 1) })
 }

@@ -90,7 +90,9 @@ const onTheWay = time.Second
 func (f *fleet) most(a *fleetAgent, key uint64) float64 {
 	most, _ := f.truth(key, -1)
 	for _, x := range f.agents {
-		most += x.compared[key]
+		if f.everybody < len(f.agents) {
+			most += x.compared[key]
+		}
 	}
 	for i := range f.log {
 		if x := &f.log[i]; x.key == key && x.twice[a] {
