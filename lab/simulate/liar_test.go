@@ -28,9 +28,9 @@ const (
 	// From soon on the lies have no effect: the others count the last claim of an unreachable gateway for 15 s.
 	soon = liesUntil + 17*time.Second
 	// late is the time after which a LOCAL limit has also repaid false claims. Each of three gateways may be counted
-	// with Lc, 3 + r·δ here: the liar can make δ 2 s. Meanwhile the other gateway uses up to a quarter of the rate,
-	// which repays nothing.
-	late = soon + 4*(3+2*liesRate)*time.Second/liesRate
+	// with Lc, 3 + r·δ here: the liar can make δ 2 s. It is unreachable for 15 s, in which each may have admitted the
+	// rate. Meanwhile the other gateway uses up to a quarter of the rate, which repays nothing.
+	late = soon + 4*(3+(2+15)*liesRate)*time.Second/liesRate
 	// judged is the time for which the others are judged then.
 	judged = 4 * time.Second
 )

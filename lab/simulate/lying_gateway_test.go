@@ -107,7 +107,7 @@ func TestALiarInOneFieldOfItsLink(t *testing.T) {
 func TestALiarInManyFieldsOfItsLink(t *testing.T) {
 	t.Parallel()
 	paths := slices.DeleteFunc(limiting(), func(path string) bool { return strings.HasSuffix(path, ".Key") })
-	for seed := range uint64(8) {
+	for seed := range seedsOf(24) {
 		random := rand.New(rand.NewPCG(seed, 8))
 		l := playGateway(t, late, func(_ int, bad *liar.Gateway, m link.Message) []link.Message {
 			if random.IntN(3) > 0 {
