@@ -11,6 +11,7 @@ import (
 
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/lab/documents"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	coordinator "github.com/titrate/titrate/services/coordinator/config"
@@ -44,7 +45,7 @@ type parser struct {
 func Parse(files []*document.File) ([]*Problem, error) {
 	p := &parser{places: map[string]place{}, taken: map[string]int{}, asked: map[allocation.Flow]int{}}
 	p.resources(files)
-	demand := document.TheOnly(files, document.Demand)
+	demand := documents.TheOnly(files, document.Demand)
 	switch none := len(p.tenants) == 0 || len(p.pools) == 0; {
 	case none && document.Mistakes(files) == nil:
 		files[0].Wrong(0, "", "%s of kind Pool and %d of kind Tenant; want one of each at least",

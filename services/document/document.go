@@ -296,22 +296,6 @@ func Mistakes(files []*File) error {
 	return errors.Join(errs...)
 }
 
-// TheOnly returns the document of a kind that is no resource, nil without one. A second one is a mistake.
-func TheOnly(files []*File, kind string) (only *Extra) {
-	for _, f := range files {
-		for _, e := range f.Extras {
-			switch {
-			case e.Kind != kind:
-			case only == nil:
-				only = e
-			default:
-				f.Wrong(e.Line, "kind", "a second %s; want one", kind)
-			}
-		}
-	}
-	return only
-}
-
 // Unique refuses two documents of one name, naming both places.
 func Unique(documents []*Document) error {
 	first := make(map[string]*Document, len(documents))

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/lab/documents"
 	"github.com/titrate/titrate/lab/simulate/scenario"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/document/tree"
@@ -40,7 +41,7 @@ type parser struct {
 // that it names, nil refuses them. All mistakes come at once, up to tree.MostErrors of
 // each file.
 func Parse(files []*document.File, open Open) (*scenario.Scenario, error) {
-	e := document.TheOnly(files, document.Scenario)
+	e := documents.TheOnly(files, document.Scenario)
 	if e == nil {
 		if document.Mistakes(files) == nil {
 			files[0].Wrong(0, "", "no document of kind Scenario; want one, whose spec has duration, replicas and "+
