@@ -16,7 +16,7 @@ const (
 	// mostExact is the number of keys that an owner has room for: four limits may have 3/16 each of 262,144.
 	mostExact = 180_000
 	// exactMemory is the memory of a key at its gateway and its owner, bytes.
-	exactMemory = 3 << 10
+	exactMemory = 12 << 10
 	// What a change may cost.
 	mostMessages  = 5  // of each key
 	mostUndecided = 1. // % of requests, from settled after all agents agree

@@ -127,7 +127,7 @@ func (f *fleet) pauseGateway(context.Context) (time.Time, error) {
 }
 
 // pauseAgent stops an agent's process for a while (SIGSTOP). Its gateway keeps running, and is cut off until the agent
-// knows the others again.
+// knows the others again and the gateway is linked.
 func (f *fleet) pauseAgent(ctx context.Context) (began time.Time, err error) {
 	m := f.second()
 	m.exact.ends++
@@ -142,6 +142,9 @@ func (f *fleet) pauseAgent(ctx context.Context) (began time.Time, err error) {
 	}
 	if began = time.Now(); end == nil {
 		_, end = f.agreeExact(ctx, began)
+	}
+	for end == nil && !m.exact.Linked() && time.Since(began) < f.o.within {
+		end = rig.Sleep(ctx, pause)
 	}
 	return began, end
 }

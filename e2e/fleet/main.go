@@ -36,6 +36,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,6 +97,9 @@ func main() {
 	defer stop()
 	if o.sites > 1 && os.Getenv(insideVariable) == "" {
 		os.Exit(again(ctx))
+	}
+	if o.exact || o.sites > 1 {
+		debug.SetMemoryLimit(int64(o.agents * o.memory() / 2))
 	}
 	if err := play(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
