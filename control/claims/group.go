@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"iter"
 	"unique"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -35,14 +36,14 @@ func (t *Table) Leave(id Peer, key, generation, seq uint64) bool {
 	return true
 }
 
-// Uses reports whether a peer of a group uses a key.
-func (t *Table) Uses(group Group, key uint64) bool {
-	for e, p := range t.of(key) {
-		if p.group == group && e.uses(p) {
-			return true
+// Uses reports whether a peer of a group uses a key, and whether one of them takes the owner's sum, see SetTakesSum.
+func (t *Table) Uses(group Group, key uint64) (uses, takes bool) {
+	for g, is := range t.Users(key) {
+		if g == group {
+			uses, takes = true, takes || is
 		}
 	}
-	return false
+	return uses, takes
 }
 
 // Used reports whether any peer uses a key.
@@ -55,14 +56,28 @@ func (t *Table) Used(key uint64) bool {
 	return false
 }
 
-// Groups appends the groups of the peers that use a key, some of them twice.
-func (t *Table) Groups(key uint64, to []Group) []Group {
-	for e, p := range t.of(key) {
-		if e.uses(p) && p.group != (Group{}) {
-			to = append(to, p.group)
+// SetTakesSum notes whether the group of a peer takes the owner's sum of a key.
+func (t *Table) SetTakesSum(id Peer, key uint64, is bool) {
+	if e := t.entryOf(id, key); e != nil {
+		e.takes = is
+	}
+}
+
+// TakesSum reports what SetTakesSum has noted.
+func (t *Table) TakesSum(id Peer, key uint64) bool {
+	e := t.entryOf(id, key)
+	return e != nil && e.takes
+}
+
+// Users yields the groups of the peers that use a key, some of them twice, and whether they take the owner's sum.
+func (t *Table) Users(key uint64) iter.Seq2[Group, bool] {
+	return func(yield func(Group, bool) bool) {
+		for e, p := range t.of(key) {
+			if e.uses(p) && p.group != (Group{}) && !yield(p.group, e.takes) {
+				return
+			}
 		}
 	}
-	return to
 }
 
 // KeysOf returns the keys that a peer uses. O(keys of the table).

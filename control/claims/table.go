@@ -82,6 +82,7 @@ type entry struct {
 	follows int32   // the entry that came after this one last time; any, checked when used
 	left    bool    // its peer no longer uses the key; the count stays
 	void    bool    // its count is out of date, see Void
+	takes   bool    // its group takes the owner's sum, see SetTakesSum
 	epoch   uint32  // of an owner's count
 	gap     float64 // the silence after which its peer said that it had admitted something meanwhile, seconds
 	late    float64 // when it said so

@@ -141,6 +141,7 @@ type KeyClaim struct {
 	Spent       float64 // spent part of the bucket, cost units
 	Own         float64 // the part of Spent that this replica has admitted itself, cost units
 	Owned       bool    // the key's owner decides: what others are sent of the claim is of no use to them yet
+	Exact       bool    // owners grant the key's tokens, but while they don't answer
 }
 
 // Reset empties c and keeps its memory.

@@ -26,5 +26,9 @@ const (
 )
 
 // DefaultEverybody is the number of agents up to which each sends its claims to all others.
-// With more, a claim takes two hops: to the agent that owns the key, and from there.
-const DefaultEverybody = 16
+// With more, a claim takes two hops: to the agent that owns the key, and from there. So it does for keys whose owners
+// grant tokens, but the first DefaultShared of an agent.
+const (
+	DefaultEverybody = 16
+	DefaultShared    = 2048
+)

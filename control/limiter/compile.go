@@ -164,7 +164,9 @@ func resetsOf(t *config.Tenant, l *config.Limit) (by map[string]uint64) {
 // numbersOf returns the numbers of a limit with a rate and a burst.
 func numbersOf(l *config.Limit, rb config.RateBurst) keys.Numbers {
 	rb = rb.WithDefaults()
-	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Terms: keys.Terms{Strict: l.Strict}}
+	x := exactnessOf(l)
+	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst,
+		Terms: keys.Terms{Strict: l.Strict, Exact: x != never, While: x == whileNear}}
 }
 
 // exceptions are other numbers of the limit by name, nil if there are none.

@@ -21,14 +21,15 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 	for seed := range seedsOf(40) {
 		seeds = append(seeds, seed)
 	}
-	for i := range 2 * len(seeds) {
-		seed, everybody := seeds[i/2], i%2 // with everybody 1 each key has one owner
-		t.Run(fmt.Sprintf("%d, %d", seed, everybody), func(t *testing.T) {
+	owners := []scenario.Gossip{{}, {Everybody: 1}, {Shared: -1}} // all agents; one for each key, or each EXACT key
+	for i := range len(owners) * len(seeds) {
+		seed, o := seeds[i/len(owners)], owners[i%len(owners)]
+		t.Run(fmt.Sprintf("%d, %d and %d", seed, o.Everybody, o.Shared), func(t *testing.T) {
 			t.Parallel()
-			if k := run(t, healed(seed, everybody), Options{}).Systems[0].Keys[0]; k.Wrongful > 0 {
+			if k := run(t, healed(seed, o), Options{}).Systems[0].Keys[0]; k.Wrongful > 0 {
 				t.Errorf("%d of %d requests within the limit were refused", k.Wrongful, k.Within)
 			}
-			if _, k := playHealing(t, healed(seed, everybody)); k.Wrongful > 0 {
+			if _, k := playHealing(t, healed(seed, o)); k.Wrongful > 0 {
 				t.Errorf("agents notice the heal at different times: %d of %d requests within the limit were refused",
 					k.Wrongful, k.Within)
 			}
@@ -37,14 +38,14 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 }
 
 // healed is a cut of 2 to 5 s, with pauses of agents that are as long as on a busy machine.
-func healed(seed uint64, everybody int) *scenario.Scenario {
+func healed(seed uint64, owners scenario.Gossip) *scenario.Scenario {
 	const begins = 10 * time.Second
 	r := rand.New(rand.NewPCG(seed, 7)) // the same scenario each time
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low))) }
 	cut := between(2*time.Second, 5*time.Second)
 	s := scenario.New(begins+cut+8*time.Second, 3)
 	s.Seed, s.Gossip.Delay, s.Gossip.Jitter = seed+1, 200*time.Microsecond, 200*time.Microsecond
-	s.Gossip.Everybody = everybody
+	s.Gossip.Everybody, s.Gossip.Shared = owners.Everybody, owners.Shared
 	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"},
 		&quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "60/s", Burst: 60}}
 	s.Clients = []scenario.Client{{Name: "global", Tenant: "acme", Cost: 1,

@@ -27,16 +27,22 @@ const (
 // ledgers, others by tokens.)
 func TestRepaidHoweverAgentsRejoin(t *testing.T) {
 	t.Parallel()
-	repaidHoweverAgentsRejoin(t, 0)
+	repaidHoweverAgentsRejoin(t, 0, 0)
 }
 
 // The same where each key has one owner, which the cut changes for one side or both.
 func TestRepaidHoweverOwnersChange(t *testing.T) {
 	t.Parallel()
-	repaidHoweverAgentsRejoin(t, 1)
+	repaidHoweverAgentsRejoin(t, 1, 0)
 }
 
-func repaidHoweverAgentsRejoin(t *testing.T, everybody int) {
+// The same where EXACT keys have, as those of an agent with many.
+func TestRepaidHoweverOwnersOfManyKeysChange(t *testing.T) {
+	t.Parallel()
+	repaidHoweverAgentsRejoin(t, 0, -1)
+}
+
+func repaidHoweverAgentsRejoin(t *testing.T, everybody, shared int) {
 	for _, precision := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
 		for gateways := 2; gateways <= 3; gateways++ {
 			limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
@@ -49,7 +55,7 @@ func repaidHoweverAgentsRejoin(t *testing.T, everybody int) {
 				t.Run(fmt.Sprintf("%v at %d gateways, %d", precision, gateways, seed), func(t *testing.T) {
 					t.Parallel()
 					s, heal := cutOver(precision, gateways, seed)
-					s.Gossip.Everybody = everybody
+					s.Gossip.Everybody, s.Gossip.Shared = everybody, shared
 					admitted, _ := playHealing(t, s)
 					debt, unpaid := unpaid(admitted, heal+joins)
 					if unpaid > most {

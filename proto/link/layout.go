@@ -16,7 +16,7 @@ const (
 	sizeSums        = 5*8 + 1
 	sizeFlow        = 4 * 8
 	sizeKeySum      = 9*8 + 5
-	sizeKeyClaim    = 7*8 + 1
+	sizeKeyClaim    = 7*8 + 2
 	sizeReport      = 8
 	sizeFlowReport  = 2*2 + 7*8 + 1
 	sizeKey         = 8
@@ -154,6 +154,7 @@ func codeKeyClaim(c *coder, k *exchange.KeyClaim) {
 	c.u64("keys.key", &k.Key)
 	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent, &k.Own)
 	c.boolean("keys.owned", &k.Owned)
+	c.boolean("keys.exact", &k.Exact)
 }
 
 // codeName codes whose key a message is about.

@@ -76,8 +76,9 @@ type Gossip struct {
 	SplitAfter    time.Duration // T1: a cut-off agent falls to its static part
 	ForgetAfter   time.Duration // T2 > T1: an unreachable replica's claims count for so long
 	ExactWithin   time.Duration // limits that state no precision are EXACT while the way takes this at most; 0: LOCAL
-	// Everybody is the number of agents up to which each knows all claims, 0: as in an installation. No file sets it.
-	Everybody int
+	// Everybody is the number of agents up to which each knows all claims, 0: as in an installation. Beyond Shared keys
+	// of an agent that is so of no EXACT key; 0: as in an installation, -1: of none. No file sets them.
+	Everybody, Shared int
 }
 
 // Site is a group of replicas. Between two sites the longer delay of both counts, and the larger loss.

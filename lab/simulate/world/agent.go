@@ -57,7 +57,7 @@ func (w *World) startAgent(a *agent) {
 	a.life++
 	a.start, a.looked, a.tokens, w.net.touched = w.now, 0, wake{}, w.now
 	a.core = core.New(core.Options{Name: a.name, Site: w.site(a.place), Incarnation: uint64(w.now),
-		Period: s.Gossip.Period, Everybody: s.Gossip.Everybody,
+		Period: s.Gossip.Period, Everybody: s.Gossip.Everybody, Shared: s.Gossip.Shared,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, ExactWithin: s.Gossip.ExactWithin})
 	a.peers, a.connected, a.paused, a.resumed = make([]peer, len(w.agents)), false, nil, 0
 	w.configure(a, w.configuration().Gateways)

@@ -58,6 +58,9 @@ type Options struct {
 	// owner, and only the agents that use the key receive it. A larger number costs packets with its square, a
 	// smaller one a hop. Default 16.
 	Everybody int
+	// Shared is the number of keys of which an agent does so. Further EXACT keys are single: they have one owner in a
+	// small fleet, too. All agents together could not keep them, nor send them again. Default 2048.
+	Shared int
 	// Decides reports whether this agent grants the tokens of a key; nil: of none.
 	Decides func(key uint64) bool
 }
@@ -69,6 +72,7 @@ func (o Options) withDefaults() Options {
 	o.T2 = max(cmp.Or(o.T2, exchange.DefaultForgetAfter), o.T1)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<20)
 	o.Everybody = cmp.Or(o.Everybody, exchange.DefaultEverybody)
+	o.Shared = cmp.Or(o.Shared, exchange.DefaultShared)
 	return o
 }
 
@@ -124,7 +128,6 @@ type owning struct {
 	ours        ordered[*ownedKey] // of owned
 	own         *source            // this agent as an owner
 	ownSeq      uint64             // of its sums to itself
-	users       []claims.Group     // memory
 	news        []uint64           // owned keys whose new sums are not queued yet
 	ownNews     []uint64           // the same of this agent itself
 	comparisons []comparison       // in the order in which they are due
@@ -132,15 +135,15 @@ type owning struct {
 
 // using has the state of owners, and of their sums.
 type using struct {
-	owners    owners.Agents
-	self      claims.Group    // this agent
-	everybody map[string]bool // agents that send all agents their claims, and take no sums
-	sources   map[agentLife]*source
-	waiting   []uint64       // keys of which a new owner's sum waits
-	rests     []turn         // in their order
-	named     named          // the group asked for last
-	sums      []gossipv1.Sum // memory for the next
-	changes   int            // how many keys the changes had that Sums returned last
+	owners  owners.Agents
+	self    claims.Group // this agent
+	sources map[agentLife]*source
+	waiting []uint64       // keys of which a new owner's sum waits
+	rests   []turn         // in their order
+	named   named          // the group asked for last
+	sums    []gossipv1.Sum // memory for the next
+	changes int            // how many keys the changes had that Sums returned last
+	used    map[bool]int   // keys in use here: how many are single, and how many are not
 }
 
 // membership has the gateways that share the limits, and what is known of the majority of their agents.
@@ -197,6 +200,7 @@ type key struct {
 	stamp   uint64        // of its latest note
 	again   bool          // a gateway here has used it before this agent began
 	abroad  bool          // other sites use it, as its owner says
+	single  bool          // it has one owner in a small fleet, too
 	use
 }
 
@@ -210,9 +214,8 @@ func New(o Options) *Aggregator {
 		keys:  newOrdered[*key](),
 		gateways: gateways{replicas: map[string]*replica{}, locals: map[process]*local{}, numbered: map[int32]*local{},
 			remotes: map[string]*remote{}, speaksFor: map[string]int{}},
-		owning: owning{owned: claims.New(params), ours: newOrdered[*ownedKey]()},
-		using: using{self: unique.Make(o.Agent), everybody: map[string]bool{},
-			sources: map[agentLife]*source{}},
+		owning:     owning{owned: claims.New(params), ours: newOrdered[*ownedKey]()},
+		using:      using{self: unique.Make(o.Agent), sources: map[agentLife]*source{}, used: map[bool]int{}},
 		membership: membership{hasMajority: true},
 		notes:      notes{last: 1},
 		elsewhere:  elsewhere{sites: map[string]*site{}, siteOf: map[string]*site{}},
@@ -283,6 +286,7 @@ func (t *Aggregator) forgetEvicted() {
 
 // drop lets go of what a key refers to that is forgotten.
 func (t *Aggregator) drop(at uint64, k *key) {
+	t.ends(k)
 	k.forgetRest(nil)
 	t.follow(k, nil)
 	t.setInUse(k, false)
@@ -306,7 +310,7 @@ func (t *Aggregator) SetDelay(d, late time.Duration) {
 // pass them to their filters at most P/2 later; and twice τ_max. Between sites three agents each wait for P/2 more.
 func (t *Aggregator) Lag() time.Duration {
 	hops := time.Duration(1)
-	if !t.small() {
+	if !t.small() || t.used[true] > 0 {
 		hops = 2
 	}
 	rest := 5 * t.o.Period / 2

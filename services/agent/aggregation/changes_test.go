@@ -103,7 +103,8 @@ func TestNewsOfAKeyAreGathered(t *testing.T) {
 	a.SetOwners(now, names, nil)
 	claim := func(of int, admitted float64) {
 		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise}, []*gossipv1.Replica{
-			stateOf("gateway of "+names[of], uint64(1+admitted), &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: admitted})})
+			stateOf("gateway of "+names[of], uint64(1+admitted), &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: admitted,
+				Sum: true})})
 	}
 	for of := range names {
 		claim(of, 1)

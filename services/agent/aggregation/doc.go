@@ -6,8 +6,10 @@
 // # Model
 //
 // A replica is the filter process of a gateway. Each key (a client's key of a limit, or a flow) has
-// owners among the agents. Up to [Options].Everybody agents all own it, beyond that one does, found
-// by rendezvous hashing ([owners]).
+// owners among the agents. Up to [Options].Everybody agents all own it, beyond that one does, found by rendezvous
+// hashing ([owners]). In a small fleet, too, one agent owns a key whose owner grants tokens
+// ([exchange.KeyClaim].Exact), but for the first [Options].Shared keys of each agent. So agents differ: with each claim
+// an agent says whether it takes the owner's sum. If not, it is sent the claims of all.
 //
 //	user   sends the owners its gateways' claims, when they have changed   use.go, register.go
 //	owner  adds up the claims of all replicas, for itself, and for each
@@ -19,10 +21,10 @@
 // gateway. So an unreachable owner is treated as an unreachable replica: its sum is assumed to go on as last claimed,
 // and its claims are dropped after T2.
 //
-// Beyond Everybody agents, a key that the gateways of one agent use alone costs nothing once it is registered: the
-// owner says that no other agent uses it. When another agent does, the owner asks for what has changed meanwhile, and
-// counts nothing of the first agent until it has answered. A user that receives the sum of a key that it does not use
-// says so, for the owner may have missed the end.
+// A key with one owner that the gateways of one agent use alone costs nothing once it is registered: the owner says
+// that no other agent uses it. When another agent does, the owner asks for what has changed meanwhile, and counts
+// nothing of the first agent until it has answered. A user that receives the sum of a key that it does not use says
+// so, for the owner may have missed the end.
 //
 //	connected     its link is up: each packet lists it, so the other agents know it
 //	disconnected  its link is down, its process may live on: it is not listed, its last

@@ -244,7 +244,7 @@ func (t *Aggregator) announceAs(now time.Duration, o *local, a announced, again 
 func (t *Aggregator) report(now time.Duration, o *local, k *key, a *announced, again bool) {
 	fresh := k.owner == ""
 	if fresh {
-		k.owner = t.ownerOf(a.Key, nil)
+		t.begins(a.Key, k, a.Exact)
 	}
 	untold := a.told.at == 0
 	if untold || len(t.locals) > 1 { // else its only gateway's own sum stands

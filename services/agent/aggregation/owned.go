@@ -1,7 +1,6 @@
 package aggregation
 
 import (
-	"maps"
 	"time"
 	"unique"
 
@@ -32,6 +31,7 @@ type ownedKey struct {
 	news    bool          // its users are to be sent the new sum
 	ownNews bool          // and this agent itself
 	compare bool          // its users are to compare their pools soon
+	taken   bool          // another agent takes its sum, or did
 	from    claims.Group  // the agent from which the news came, or several
 }
 
@@ -49,28 +49,6 @@ func (t *Aggregator) group(agent string) claims.Group {
 	return t.named.Group
 }
 
-// takesNoSums notes whether an agent sends all agents its claims, and takes no sums.
-func (t *Aggregator) takesNoSums(agent string, is bool) {
-	if is {
-		t.everybody[agent] = true
-	} else {
-		delete(t.everybody, agent)
-	}
-}
-
-// forgetEverybody forgets what agents take that are in the list no more and speak for no
-// gateway. Agents get new names for months.
-func (t *Aggregator) forgetEverybody() {
-	needed := make(map[string]bool, len(t.owners.Names)+len(t.remotes))
-	for _, name := range t.owners.Names {
-		needed[name] = true
-	}
-	for _, p := range t.remotes {
-		needed[p.agent] = true
-	}
-	maps.DeleteFunc(t.everybody, func(name string, _ bool) bool { return !needed[name] })
-}
-
 // takeOwn takes the claim of a gateway here, for a key that this agent owns.
 func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, again bool) {
 	a := o.keys.get(at)
@@ -80,8 +58,8 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		r = a.record(o)
 		a.noteTold(now)
 	}
-	t.takeClaim(now, o.of.id, t.self, told{flow: isFlow(a, k), left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
-		abroad: o.site != "", known: again, Record: r})
+	t.takeClaim(now, o.of.id, t.self, told{flow: isFlow(a, k), left: !t.wants(t.o.Agent, at, k, a),
+		ask: k.source != t.own, abroad: o.site != "", known: again, Record: r})
 }
 
 // isFlow reports whether a claim is one of a flow: as the gateway says, or else as all others say.
@@ -98,6 +76,7 @@ type told struct {
 	left   bool // it does not use the key any more here; it may then have counted nothing
 	abroad bool // it stands for another site
 	ask    bool // its agent wants the sum, whether it has changed or not
+	takes  bool // its agent takes the sum; otherwise it adds up the claims of all itself
 	// known: another owner, or an earlier life of this agent, was sent the claim before.
 	known bool
 	claims.Record
@@ -133,7 +112,7 @@ func (t *Aggregator) touch(now time.Duration, r *told) *ownedKey {
 // counts of the agents of a group are void until then.
 func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh bool) (void bool) {
 	void = t.owned.IsVoid(of, r.Key)
-	if fresh && !r.left && !t.small() { // of few agents none learns that it is alone
+	if fresh && !r.left && !t.only() {
 		t.voidLone(now, of, r)
 	}
 	return void
@@ -158,6 +137,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	fresh = fresh || left
 	info := t.touch(now, &r)
+	t.noteTaker(now, id, of, &r, outcome != claims.Old, fresh)
 	if outcome == claims.Applied && (again || void && info.moved) {
 		t.renew(&r)
 		of = several // its own sum has another epoch, too
@@ -171,6 +151,26 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	if !r.abroad {
 		t.tellSites(now, r.Key)
+	}
+}
+
+// noteTaker notes whether an agent takes the sum of a key. An agent that begins to add up the claims of all,
+// or ends that, is sent the claims here, or their end, if they are not sent to all.
+func (t *Aggregator) noteTaker(now time.Duration, id claims.Peer, of claims.Group, r *told, news, fresh bool) {
+	took := t.owned.TakesSum(id, r.Key)
+	if !news || of == t.self || took && r.left {
+		return
+	}
+	t.owned.SetTakesSum(id, r.Key, r.takes)
+	k, user := t.ours.get(r.Key), t.keys.get(r.Key)
+	first := r.takes && !k.taken
+	k.taken = k.taken || first
+	switch {
+	case user == nil, !t.small(), t.only():
+	case first && user.owner == "":
+		t.unfollow(now, r.Key, user)
+	case !r.takes && user.single && (fresh || took):
+		t.tellAgent(now, of.Value(), r.Key, user, delivery.Normal)
 	}
 }
 
@@ -199,11 +199,12 @@ func (t *Aggregator) enter(now time.Duration, id claims.Peer, r *told) (outcome 
 // alone does not send changes. The first agent is asked for all counts now. They are news to the second agent if it has
 // not used the key before, but not if it only comes from another owner.
 func (t *Aggregator) voidLone(now time.Duration, comes claims.Group, r *told) {
-	t.users = t.owned.Groups(r.Key, t.users[:0])
-	for _, g := range t.users {
-		if g == comes || g != t.users[0] {
+	var lone claims.Group
+	for g, takes := range t.owned.Users(r.Key) {
+		if g == comes || !takes && g != t.self || lone != several && g != lone {
 			return
 		}
+		lone = g
 	}
 	t.owned.Void(r.Key, now.Seconds())
 	if info := t.ours.get(r.Key); info != nil {
@@ -223,12 +224,13 @@ func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group,
 		return
 	}
 	if fresh {
-		if t.tellAgents(now, key, several, true) {
+		if t.tellTakers(now, key, several, true) {
 			t.tellSelf(now, key)
 		}
 		return
 	}
 	switch {
+	case !info.taken:
 	case !info.news:
 		info.news, info.from = true, from
 		t.news = append(t.news, key)
@@ -240,22 +242,30 @@ func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group,
 	}
 }
 
-// tellAgents sends a key's sums to the other agents that use it, except one agent and those adding up claims
-// themselves. It reports whether this agent needs them, too.
-func (t *Aggregator) tellAgents(now time.Duration, key uint64, but claims.Group, urgent bool) (self bool) {
-	self = t.small()
-	t.users = t.owned.Groups(key, t.users[:0])
-	for _, g := range t.users {
-		switch {
-		case g == t.self:
-			self = true
-		case g == but || t.everybody[g.Value()] || t.o.Tell == nil:
-		default:
+// tellTakers sends a key's sums to the other agents that take them, except one. It reports whether this agent needs
+// them, too.
+func (t *Aggregator) tellTakers(now time.Duration, key uint64, but claims.Group, urgent bool) (self bool) {
+	info := t.ours.get(key)
+	if info == nil {
+		return false
+	}
+	info.taken = false
+	for g, takes := range t.owned.Users(key) {
+		self, info.taken = self || g == t.self, info.taken || takes
+		if takes && g != but && t.o.Tell != nil {
 			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, soon(urgent))
 		}
 	}
-	return self
+	return self || t.needsAll(info)
 }
+
+// needsAll reports whether this agent adds up a key for its gateways, whether they use it or not.
+func (t *Aggregator) needsAll(k *ownedKey) bool {
+	return t.small() && (!k.taken || t.only())
+}
+
+// only reports whether this agent knows of no other.
+func (t *Aggregator) only() bool { return len(t.owners.Names) == 1 }
 
 // Gather queues, for their users, the keys whose sums have changed since its last call. So a key that many agents
 // change within half a period costs each user one note.
@@ -263,7 +273,7 @@ func (t *Aggregator) Gather(now time.Duration) {
 	for _, key := range t.news {
 		if info := t.ours.get(key); info != nil && info.news {
 			info.news = false
-			t.tellAgents(now, key, info.from, false)
+			t.tellTakers(now, key, info.from, false)
 		}
 	}
 	t.news = t.news[:0]
@@ -280,21 +290,22 @@ func (t *Aggregator) noteOwn(key uint64, info *ownedKey) {
 
 // tellOwn has the gateways here know the sums that noteOwn has noted.
 func (t *Aggregator) tellOwn(now time.Duration) {
-	for _, key := range t.ownNews {
+	n := len(t.ownNews)
+	for _, key := range t.ownNews[:n] {
 		if info := t.ours.get(key); info != nil && info.ownNews {
 			info.ownNews = false
-			if t.small() || t.owned.Uses(t.self, key) {
+			if uses, _ := t.owned.Uses(t.self, key); uses || t.needsAll(info) {
 				t.tellSelf(now, key)
 			}
 		}
 	}
-	t.ownNews = t.ownNews[:0]
+	t.ownNews = append(t.ownNews[:0], t.ownNews[n:]...) // a claim that the owner asked for is news again
 }
 
 // tellSelf has this agent's own gateways know the new sum of a key that it owns.
 func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
-	info := t.ours.get(key)
-	if info == nil {
+	info, k := t.ours.get(key), t.keys.get(key)
+	if info == nil || (k == nil || k.owner == "") && !t.small() {
 		return
 	}
 	t.ownSeq++
@@ -323,9 +334,8 @@ func (t *Aggregator) Due() time.Duration {
 	if !t.hasMajority || t.fresh || len(t.waiting) > 0 {
 		return 0
 	}
-	// News of this agent's own keys goes with the sums of each period where all agents add up
-	// for themselves.
-	if addUp := t.small() && len(t.everybody) >= len(t.owners.Names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
+	// News for the gateways here goes with the sums of each period, where all agents add up for themselves.
+	if len(t.news) > 0 || len(t.ownNews) > 0 && !t.small() {
 		return 0
 	}
 	at := min(t.silent, t.recount, t.dueAbroad())

@@ -23,7 +23,7 @@ func TestAForgottenKeyBeginsAnew(t *testing.T) {
 		seq++
 		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise}, []*gossipv1.Replica{
 			stateOf("gateway of "+names[of], seq, &gossipv1.KeyClaim{Key: key, Claim: claim, Admitted: admitted,
-				Spent: 1, Own: 1})})
+				Spent: 1, Own: 1, Sum: true})})
 	}
 	sum := func() *gossipv1.Sum {
 		m := &gossipv1.Packet{}
@@ -64,7 +64,7 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 		for j, name := range names[:2] {
 			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise}, []*gossipv1.Replica{
 				stateOf("gateway of "+name, 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(1 + j), Admitted: 1,
-					Spent: 1, Own: 1})})
+					Spent: 1, Own: 1, Sum: true})})
 		}
 		m := &gossipv1.Packet{}
 		if a.Put(now, m, names[0], delivery.Taken{Item: delivery.Item{Key: 7, Kind: delivery.Sum}}); m.Sums[0].Claims < 2 {
@@ -79,8 +79,8 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 		a.Advance(now)
 		a.Sweep(now)
 	}
-	if len(a.everybody) > 40 {
-		t.Errorf("%d agents are remembered after 2000 that came and went", len(a.everybody))
+	if n := max(len(a.remotes), len(a.replicas), len(a.speaksFor)); n > 40 {
+		t.Errorf("%d agents are remembered after 2000 that came and went", n)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise}, []*gossipv1.Replica{of})
 	}
 	a.SetOwners(now, []string{"first", "second"}, nil)
-	say("first", stateOf("gateway", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5}))
+	say("first", stateOf("gateway", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5, Sum: true}))
 	gone := stateOf("gateway", 2, nil)
 	gone.Drained = true
 	say("first", gone)
@@ -101,7 +101,7 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	say("another", back)
 	a.SetOwners(now, []string{"second", "third"}, nil)
 	say("third", stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1,
-		Spent: 1, Own: 1}))
+		Spent: 1, Own: 1, Sum: true}))
 	m := &gossipv1.Packet{}
 	if a.Put(now, m, "third", delivery.Taken{Item: delivery.Item{Key: 7, Kind: delivery.Sum}}); m.Sums[0].Admitted != 5 {
 		t.Errorf("%v admitted elsewhere, want the 5 of the gateway whose agent has gone", m.Sums[0].Admitted)
@@ -120,11 +120,11 @@ func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 			[]*gossipv1.Replica{stateOf("gateway of "+agent, seq, of)})
 		a.Gather(now)
 	}
-	say("first", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5})
-	say("second", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 3, Spent: 8, Own: 3})
+	say("first", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5, Sum: true})
+	say("second", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 3, Spent: 8, Own: 3, Sum: true})
 	say("second", 2, &gossipv1.KeyClaim{Key: 7, Admitted: 3, Left: true})
 	told.send(a, now, 0)
-	say("second", 3, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 6, Spent: 11, Own: 6, Known: true})
+	say("second", 3, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 6, Spent: 11, Own: 6, Known: true, Sum: true})
 	for _, agent := range []string{"first", "second"} {
 		if told[agent].Waiting() != 1 {
 			t.Errorf("%s is told %d sums, want the one of the new epoch", agent, told[agent].Waiting())
@@ -138,7 +138,7 @@ func TestAPromiseIsKept(t *testing.T) {
 	w := newWorld()
 	w.SetOwners(w.now, []string{"other"}, nil)
 	hear := func(seq uint64, promise time.Duration, k *gossipv1.KeyClaim) {
-		w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Everybody: true},
+		w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise},
 			[]*gossipv1.Replica{stateOf("b", seq, k)})
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Admitted: 1, Spent: 1, Own: 1}}})
@@ -176,7 +176,8 @@ func TestALateCountOfAMovedKeyIsNotNews(t *testing.T) {
 	}
 	say := func(seq uint64) {
 		a.Receive(now, Sender{Agent: "second", Life: 1, Promise: promise}, []*gossipv1.Replica{
-			stateOf("gateway of second", seq, &gossipv1.KeyClaim{Key: key, Admitted: 4, Spent: 5, Own: 4, Known: true})})
+			stateOf("gateway of second", seq, &gossipv1.KeyClaim{Key: key, Admitted: 4, Spent: 5, Own: 4, Known: true,
+				Sum: true})})
 	}
 	a.Connect(now, "gateway", 1, 1)
 	a.SetOwners(now, []string{"first", "second"}, nil)
@@ -201,5 +202,43 @@ func TestALateCountOfAMovedKeyIsNotNews(t *testing.T) {
 	say(2)
 	if got, _ := sum(); got.Admitted > was.Admitted && got.Epoch == was.Epoch {
 		t.Errorf("%+v after %+v: the gateway is charged what it knew", got, was)
+	}
+}
+
+// Beyond Options.Shared keys that are in use here an EXACT key has one owner, in a small fleet, too. A LOCAL key has
+// all agents as owners, and a key that ends makes room for another.
+func TestKeysBeyondSharedHaveOneOwner(t *testing.T) {
+	told := counting{}
+	a, now := New(Options{Agent: "me", Tell: told, Shared: 2}), time.Second
+	a.Connect(now, "gateway", 1, 1)
+	a.SetOwners(now, []string{"first", "second", "third"}, nil)
+	sentTo := func(key uint64, exact bool) int {
+		clear(told)
+		a.Announce(now, "gateway", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Claim: 1, Exact: exact}}})
+		return told[delivery.Item{Key: key, Kind: delivery.Claim, From: a.locals[process{"gateway", 1}].number}]
+	}
+	for _, key := range []uint64{1, 2} {
+		if n := sentTo(key, true); n != 3 {
+			t.Errorf("key %d is sent to %d agents, want all 3", key, n)
+		}
+	}
+	for _, key := range []uint64{3, 4} {
+		want := 1
+		if a.Owner(key) == "me" {
+			want = 0
+		}
+		if n := sentTo(key, true); n != want {
+			t.Errorf("key %d is sent to %d agents, want %d", key, n, want)
+		}
+	}
+	if n := sentTo(5, false); n != 3 {
+		t.Errorf("a LOCAL key is sent to %d agents, want all 3", n)
+	}
+	a.Announce(now, "gateway", 1, &exchange.Claims{Withdrawn: []uint64{1, 2, 3, 4, 5, 5}})
+	if a.used[false] != 0 || a.used[true] != 0 {
+		t.Fatalf("%v keys are left, want none", a.used)
+	}
+	if n := sentTo(3, true); n != 3 {
+		t.Errorf("where there is room again a key is sent to %d agents, want all 3", n)
 	}
 }

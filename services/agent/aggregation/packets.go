@@ -44,12 +44,12 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	if !o.isListed(a) { // it is sent once it is listed
 		return 0
 	}
-	left := !t.wants(to, k, a)
+	left := !t.wants(to, item.Key, k, a)
 	ask := !left && to == k.owner && (k.source == nil || k.source.agent != to)
-	m.Everybody = t.small()
+	sum := !left && (to == k.owner || to == k.before) && !t.sharesAll(k)
 	r, grown := replicaIn(m, o)
 	if isFlow(a, k) {
-		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask}
+		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask, Sum: sum}
 		if a != nil {
 			c.Claim, c.Active, c.Unsaturated = float32(a.Claim), float32(a.Active), o.ofSite(a)
 			a.noteTold(now)
@@ -57,7 +57,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		r.Flows = append(r.Flows, c)
 		return grown + size.FlowClaim(c)
 	}
-	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: item.Again}
+	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: item.Again, Sum: sum}
 	if a != nil {
 		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
 			float32(a.Spent)
@@ -90,7 +90,7 @@ func replicaIn(m *gossipv1.Packet, o *local) (r *gossipv1.Replica, grown int) {
 
 func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, key uint64) int {
 	info := t.ours.get(key)
-	if info == nil || t.everybody[to] {
+	if info == nil || !t.wantsSum(to, key) {
 		return 0
 	}
 	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.onlyFlow())
@@ -121,7 +121,14 @@ func (t *Aggregator) newSum() *gossipv1.Sum {
 
 // wantsSum reports whether an agent is to know what others claim of a key.
 func (t *Aggregator) wantsSum(agent string, key uint64) bool {
-	return !t.everybody[agent] && t.owned.Uses(t.group(agent), key)
+	_, takes := t.owned.Uses(t.group(agent), key)
+	return takes
+}
+
+// addsUp reports whether an agent uses a key and adds up the claims of all agents itself.
+func (t *Aggregator) addsUp(agent string, key uint64) bool {
+	uses, takes := t.owned.Uses(t.group(agent), key)
+	return uses && !takes
 }
 
 // Wanted reports whether an agent needs to know an item.
@@ -137,5 +144,5 @@ func (t *Aggregator) Wanted(to string, item delivery.Item) bool {
 		return false
 	}
 	a := o.keys.get(item.Key)
-	return o.isListed(a) && t.wants(to, k, a)
+	return o.isListed(a) && t.wants(to, item.Key, k, a)
 }

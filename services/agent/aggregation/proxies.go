@@ -71,6 +71,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 func (t *Aggregator) announceProxy(now time.Duration, s *site, u *siteUse, again bool) bool {
 	t.noteAbroad(u.Key)
 	u.Owned = t.o.Decides != nil && t.o.Decides(u.Key)
+	u.Exact = u.Owned
 	return t.announceAs(now, s.proxy, announced{KeyClaim: u.KeyClaim, flow: u.flow}, again)
 }
 

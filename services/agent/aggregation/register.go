@@ -8,8 +8,8 @@ import (
 )
 
 // The receivers of the claims of the gateways here. Up to Everybody agents all receive them, each of which then is
-// the owner of each key for its own gateways. Beyond that number the receivers are the key's owner, and the former
-// one as long as its sum holds.
+// the owner of each key for its own gateways. Beyond that number, and of single keys, the receivers are the key's
+// owner, and the former one as long as its sum holds.
 
 // SetOwners sets the other agents that may own keys; keys with a new owner are registered there. back lists the agents
 // that have come since the last call, also if they were there before: what they were sent meanwhile is lost. O(keys)
@@ -26,73 +26,84 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	for _, o := range t.locals {
 		o.seq++ // the moved claim is newer than the claim at the owner before
 	}
-	small := t.small()
 	for i, at := range t.keys.keys {
 		k := t.keys.values[i]
 		if k.owner == "" {
-			if wasSmall && !small {
+			if wasSmall && !t.small() {
 				t.unfollow(now, at, k)
 			}
 			continue
 		}
-		owner := t.ownerAfter(c, at, k, wasSmall)
+		wasShared, shared := wasSmall && !k.single, t.sharesAll(k)
+		owner := t.ownerAfter(c, at, k, wasShared)
 		switch {
 		case owner != k.owner:
 			t.moveTo(now, owner, at, k)
-		case !small && slices.Contains(back, owner):
-			t.registerAt(now, owner, at, k)
+		case !shared && slices.Contains(back, owner):
+			t.tellAgent(now, owner, at, k, delivery.Urgent)
 		}
-		if wasSmall || small {
-			t.tellOthers(now, at, k, c, wasSmall)
+		names := c.joined.Names
+		if wasShared != shared {
+			names = c.now.Names[1:]
 		}
+		t.tellAgents(now, at, k, names, wasShared || shared)
 	}
 	t.tellSums(now, back)
 	t.checkSites(now)
-	t.forgetEverybody()
 }
 
-// ownerAfter returns the owner of a key after a change of the owners. In a small fleet each agent is one.
-func (t *Aggregator) ownerAfter(c change, at uint64, k *key, wasSmall bool) string {
+// ownerAfter returns the owner of a key after a change of the owners. Of a key that all agents know each agent is one.
+func (t *Aggregator) ownerAfter(c change, at uint64, k *key, wasShared bool) string {
 	switch {
-	case t.small():
+	case t.sharesAll(k):
 		return t.o.Agent
-	case wasSmall:
+	case wasShared:
 		return c.now.Of(at)
 	}
 	return c.of(at, k.owner)
 }
 
-// registerAt sends the claims here to an owner again.
-func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *key) {
+// begins finds the owner of a key that gateways here begin to use. A single key is one until they use it no more.
+func (t *Aggregator) begins(at uint64, k *key, exact bool) {
+	k.single = exact && t.used[false] >= t.o.Shared
+	t.used[k.single]++
+	k.owner = t.ownerOf(at, k)
+}
+
+// ends notes that gateways here do not use a key any more.
+func (t *Aggregator) ends(k *key) {
+	if k.owner != "" {
+		t.used[k.single]--
+	}
+	k.owner, k.before, k.alone, k.single = "", "", false, false
+}
+
+// tellAgent sends the claims here to an agent, or their end. Others were sent them before.
+func (t *Aggregator) tellAgent(now time.Duration, to string, at uint64, k *key, level delivery.Urgency) {
 	for o := range t.localsOf(at) {
-		t.sendClaim(now, owner, o, at, k, delivery.Urgent, true)
+		t.sendClaim(now, to, o, at, k, level, true)
 	}
 }
 
 // tellSums sends agents that are back the sums of the keys that they use.
 func (t *Aggregator) tellSums(now time.Duration, back []string) {
 	for _, name := range back {
-		if t.everybody[name] || t.o.Tell == nil {
+		if t.o.Tell == nil {
 			continue
 		}
 		for _, at := range t.ours.keys {
-			if t.owned.Uses(t.group(name), at) {
+			if t.wantsSum(name, at) {
 				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, delivery.Normal)
 			}
 		}
 	}
 }
 
-// tellOthers sends the claims of a key to the agents that receive, or received, all keys: the agents that have come, or
-// all when the number of agents passes Everybody.
-func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, wasSmall bool) {
-	names := c.now.Names[1:]
-	if wasSmall && t.small() {
-		names = c.joined.Names
-	}
-	for o := range t.localsOf(at) {
-		for _, name := range names {
-			t.sendClaim(now, name, o, at, k, delivery.Normal, true)
+// tellAgents sends the claims of a key to agents that receive, or received, all claims; not all: to agents that add up.
+func (t *Aggregator) tellAgents(now time.Duration, at uint64, k *key, names []string, all bool) {
+	for _, name := range names {
+		if all || t.addsUp(name, at) {
+			t.tellAgent(now, name, at, k, delivery.Normal)
 		}
 	}
 }
@@ -107,11 +118,9 @@ func (t *Aggregator) moveTo(now time.Duration, owner string, at uint64, k *key) 
 	if k.before == owner {
 		k.before = ""
 	}
-	for o := range t.localsOf(at) {
-		t.sendClaim(now, owner, o, at, k, delivery.Urgent, true)
-		if former != "" {
-			t.sendClaim(now, former, o, at, k, delivery.Normal, true)
-		}
+	t.tellAgent(now, owner, at, k, delivery.Urgent)
+	if former != "" {
+		t.tellAgent(now, former, at, k, delivery.Normal)
 	}
 }
 
@@ -122,10 +131,10 @@ func (t *Aggregator) endUse(now time.Duration, at uint64, k *key) {
 			return
 		}
 	}
-	k.owner, k.before, k.alone = "", "", false
-	if !t.small() {
+	if !t.sharesAll(k) {
 		t.unfollow(now, at, k)
 	}
+	t.ends(k)
 }
 
 // unfollow ends the sum of a key that the owner sends this agent no more. If the key is used here again, what others
@@ -141,8 +150,11 @@ func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 	t.note(now, at, k)
 }
 
-// small reports whether there are so few agents that each receives all keys, and owns them.
+// small reports whether there are so few agents that each receives all keys but single ones, and owns them.
 func (t *Aggregator) small() bool { return len(t.owners.Names) <= t.o.Everybody }
+
+// sharesAll reports whether each agent receives all claims of a key; k may be nil.
+func (t *Aggregator) sharesAll(k *key) bool { return t.small() && (k == nil || !k.single) }
 
 // tellClaims sends the claims of all gateways here.
 func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, level delivery.Urgency) {
@@ -164,12 +176,18 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 	if k.before != "" {
 		t.sendClaim(now, k.before, o, at, k, level, again)
 	}
-	if !t.small() {
-		return
-	}
-	for _, name := range t.owners.Names[1:] {
-		if name != k.before {
-			t.sendClaim(now, name, o, at, k, level, again)
+	switch {
+	case t.sharesAll(k):
+		for _, name := range t.owners.Names[1:] {
+			if name != k.before {
+				t.sendClaim(now, name, o, at, k, level, again)
+			}
+		}
+	case t.small():
+		for g, takes := range t.owned.Users(at) {
+			if !takes && g != t.self {
+				t.sendClaim(now, g.Value(), o, at, k, level, again)
+			}
 		}
 	}
 }
@@ -208,7 +226,7 @@ func (t *Aggregator) sendClaim(
 }
 
 // wants reports whether an agent is to know what a gateway claims of a key.
-func (t *Aggregator) wants(agent string, k *key, a *announced) bool {
+func (t *Aggregator) wants(agent string, at uint64, k *key, a *announced) bool {
 	return k != nil && a != nil && !a.withdrawn && k.owner != "" &&
-		(agent == k.owner || agent == k.before || t.small())
+		(agent == k.owner || agent == k.before || t.sharesAll(k) || t.small() && t.addsUp(agent, at))
 }

@@ -39,8 +39,6 @@ type Sender struct {
 	Agent   string
 	Life    uint64        // counts the agent's processes
 	Promise time.Duration // it speaks again within this
-	// Everybody says that the agent sends its claims to all agents, and takes no sums.
-	Everybody bool
 }
 
 // Receive takes the state of another agent's replicas: all of it, or their claims of keys
@@ -139,16 +137,14 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	if t.siteOf[from.Agent] != nil {
 		return // the owners there send sums
 	}
-	if len(r.GetFlows())+len(r.GetKeys()) > 0 {
-		t.takesNoSums(from.Agent, from.Everybody)
-	}
 	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
 	for _, f := range r.GetFlows() {
 		c := record(base, f.GetKey(), f.GetClaim(), f.GetActive())
 		if p.site != "" {
 			c.Unsaturated = float64(f.GetUnsaturated())
 		}
-		t.applyRemote(p, now, told{flow: true, left: f.GetLeft(), ask: f.GetAsk(), abroad: p.site != "", Record: c})
+		t.applyRemote(p, now, told{flow: true, left: f.GetLeft(), ask: f.GetAsk(), takes: f.GetSum(),
+			abroad: p.site != "", Record: c})
 	}
 	for _, k := range r.GetKeys() {
 		c := record(base, k.GetKey(), k.GetClaim(), k.GetActive())
@@ -156,8 +152,8 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 		if p.site != "" {
 			c.Unsaturated = float64(k.GetUnsaturated())
 		}
-		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), abroad: p.site != "", known: k.GetKnown(),
-			Record: c})
+		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), takes: k.GetSum(), abroad: p.site != "",
+			known: k.GetKnown(), Record: c})
 	}
 }
 

@@ -23,7 +23,7 @@ type comparison struct {
 // noteReturn has the users of a key compare their pools soon if the claim is of a gateway that was cut off.
 func (t *Aggregator) noteReturn(now time.Duration, id claims.Peer, outcome claims.Outcome, info *ownedKey, r *told) {
 	switch {
-	case outcome == claims.Old || info.compare || !r.known || r.left || r.abroad || t.small():
+	case outcome == claims.Old || info.compare || !r.known || r.left || r.abroad || t.needsAll(info):
 	case t.owned.Returns(id, longCut, returnWithin, now.Seconds()):
 		info.compare = true
 		t.comparisons = append(t.comparisons, comparison{r.Key, now + compareAfter})

@@ -19,7 +19,8 @@ func TestManyKeysOfAnUnreachableReplicaAreSentInTurn(t *testing.T) {
 		r := stateOf("gw", seq, nil)
 		for i := range keys {
 			if seq == 1 { // later it says nothing new
-				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(i), Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1})
+				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(i), Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1,
+					Sum: true})
 			}
 		}
 		a.Receive(now, Sender{Agent: "other", Life: 1, Promise: promise}, []*gossipv1.Replica{r})
@@ -93,7 +94,8 @@ func TestTheUnreachableAreNotToldOfThemselves(t *testing.T) {
 	hear := func(agent string, seq uint64, keys ...uint64) {
 		r := stateOf("gateway of "+agent, seq, nil)
 		for _, key := range keys {
-			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: key, Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1})
+			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: key, Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1,
+				Sum: true})
 		}
 		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise}, []*gossipv1.Replica{r})
 	}

@@ -14,6 +14,7 @@ type Status struct {
 	Lag         time.Duration
 	Keys        int // with sums for the gateways here, or claimed by them
 	Owned       int // of which this agent is the owner
+	Singles     int // used here, and of which one agent is in a small fleet, too
 	TotalWeight float64
 	Replicas    []ReplicaStatus // ordered by name
 	Unheard     []string        // members that are unreachable, ordered
@@ -100,9 +101,8 @@ func (t *Aggregator) Isolation(now time.Duration) exchange.Isolation {
 // Status returns a copy of what is known.
 func (t *Aggregator) Status(now time.Duration) Status {
 	t.updateMembers(now)
-	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Owned: t.ours.len(), Refused: t.refused,
-		Conflicts: t.conflicts,
-		Unheard:   []string{}, Sites: t.siteStatus()}
+	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Owned: t.ours.len(),
+		Singles: t.used[true], Refused: t.refused, Conflicts: t.conflicts, Unheard: []string{}, Sites: t.siteStatus()}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if !t.isHeard(now, m.Name) {

@@ -129,7 +129,7 @@ func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.P
 
 // awaitsOwner reports whether the first sum of the owner of a key is on its way; k may be nil.
 func (t *Aggregator) awaitsOwner(k *key) bool {
-	return k != nil && k.owner != "" && k.source == nil && !t.small()
+	return k != nil && k.owner != "" && k.source == nil && !t.sharesAll(k)
 }
 
 // inUse reports whether others use a key: they claim it, or have spent some of it.

@@ -173,7 +173,7 @@ func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
 	}
 	k := t.keys.get(w.Key)
 	switch {
-	case (k == nil || k.owner == "") && !t.small():
+	case (k == nil || k.owner == "") && w.from != t.own:
 		t.refuseSum(now, w)
 		return
 	case (k == nil || k.source != w.from) && w.from.agent != t.ownerOf(w.Key, k):
@@ -195,9 +195,6 @@ func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
 // refuseSum informs an owner that no gateway here uses a key: the message at the end of the use was lost, if memberlist
 // took the owner for dead then.
 func (t *Aggregator) refuseSum(now time.Duration, w *ownerSum) {
-	if w.from == t.own {
-		return
-	}
 	for _, o := range t.sortedLocals() {
 		if a := o.keys.get(w.Key); a == nil || !a.withdrawn || now-a.at > Linger { // else it is on its way
 			t.sendClaim(now, w.from.agent, o, w.Key, nil, delivery.Normal, false)
@@ -210,7 +207,7 @@ func (t *Aggregator) ownerOf(at uint64, k *key) string {
 	switch {
 	case k != nil && k.owner != "":
 		return k.owner
-	case t.small():
+	case t.sharesAll(k):
 		return t.o.Agent // as every other agent is
 	}
 	return t.owners.Of(at)
@@ -247,9 +244,9 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 		t.endClaims(k.rest)
 	}
 	t.note(now, w.Key, k)
-	t.fresh = t.fresh || !t.small()
+	t.fresh = t.fresh || !t.sharesAll(k)
 	t.leaveFormer(now, w.Key, k)
-	alone := w.Others == 0 && !t.small() && !t.usedAbroad(now, w.Key)
+	alone := w.Others == 0 && !t.sharesAll(k) && !t.usedAbroad(now, w.Key)
 	if w.ask || k.alone && !alone { // what was not sent meanwhile
 		t.tellClaims(now, w.Key, k, delivery.Urgent)
 	}

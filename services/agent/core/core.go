@@ -31,6 +31,7 @@ type Options struct {
 	T1            time.Duration // without a majority for so long: Split
 	T2            time.Duration // an unreachable replica's claims count for so long
 	Everybody     int           // most agents that send all others everything, see [aggregation.Options]
+	Shared        int           // and of how many keys an agent does so, see there
 	// ExactWithin bounds the delay to the other agents up to which limits that state no precision are EXACT; 0: they
 	// are LOCAL.
 	ExactWithin time.Duration
@@ -125,7 +126,7 @@ func New(o Options) *Core {
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
 	}
 	c.aggregator = aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1, T2: o.T2,
-		Incarnation: o.Incarnation, Everybody: o.Everybody,
+		Incarnation: o.Incarnation, Everybody: o.Everybody, Shared: o.Shared,
 		Decides: func(key uint64) bool { return c.tokens[exchange.OfSite].Owns(key) }})
 	c.tokens[exchange.OfSite] = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,47 @@ func TestClaimsOfOwnedKeysAreFew(t *testing.T) {
 			if got := f.agents[to].sums[key].Claims; math.Abs(got-want) > .06 {
 				t.Errorf("%+v: gateway %d is sent claims of %g in the end, want %g", tc, to, got, want)
 			}
+		}
+	}
+}
+
+// Of a key beyond Options.Shared whose owner grants tokens only the owner receives claims, in a small fleet, too, and
+// only its users receive sums. Agents whose gateways do not use it know nothing of it.
+func TestManyExactKeysAreSentToTheirOwnerAlone(t *testing.T) {
+	const key = 7
+	f := newShared(8, 16, 1, func() int { return -1 })
+	f.run(time.Second, nil)
+	owner := f.agents[0].aggregator.Owner(key)
+	var users []int
+	for i, a := range f.agents {
+		if a.name != owner && len(users) < 3 {
+			users = append(users, i)
+			a.claim[key] = float64(i)
+			f.admit(i, key, 2)
+		}
+	}
+	f.run(2*time.Second, func() {
+		for _, m := range f.mail {
+			for _, r := range m.packet.GetReplicas() {
+				if len(r.GetKeys()) > 0 && f.agents[m.to].name != owner {
+					t.Fatalf("agent %d is sent %v of agent %d, and %s is the owner", m.to, r.GetKeys(), m.from, owner)
+				}
+			}
+		}
+	})
+	for i, a := range f.agents {
+		known := a.Status(f.at(a)).Aggregation
+		switch _, claims := f.truth(key, i); {
+		case a.name == owner:
+			if known.Owned != 1 || known.Keys != 0 {
+				t.Errorf("the owner owns %d keys and uses %d, want 1 and 0", known.Owned, known.Keys)
+			}
+		case !slices.Contains(users, i):
+			if known.Owned+known.Keys > 0 {
+				t.Errorf("agent %d, which uses no key, knows %d", i, known.Owned+known.Keys)
+			}
+		case a.sums[key].Claims != claims:
+			t.Errorf("gateway %d is sent claims of %g, want %g", i, a.sums[key].Claims, claims)
 		}
 	}
 }

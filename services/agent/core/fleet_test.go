@@ -30,6 +30,7 @@ type fleet struct {
 	sites     int            // the agents are of so many sites, in turn; 0: of one
 	moved     map[int]string // site of agents that have moved
 	log       []admission
+	shared    func() int // Options.Shared of an agent; nil: as in an installation
 }
 
 // admission is a cost that the gateway of an agent has admitted.
@@ -76,30 +77,41 @@ func (f *fleet) noteTwice(a *fleetAgent, k exchange.KeySum) {
 	if was := a.sums[k.Key].Epoch; was == 0 || was == k.Epoch {
 		return
 	}
-	for i := len(f.log) - 1; i >= 0 && f.now-f.log[i].at <= onTheWay; i-- {
+	for i := len(f.log) - 1; i >= 0 && f.now-f.log[i].at <= f.onTheWay(); i-- {
 		if x := &f.log[i]; x.key == k.Key && x.of != a {
 			x.twice[a] = true
 		}
 	}
 }
 
-// onTheWay bounds the time until all agents have received a cost, with up to four of ten packets lost.
-const onTheWay = time.Second
+// onTheWay bounds the time until all agents have received a cost, with up to four of ten packets lost. Where gateways
+// disagree on who needs a claim, counts are compared while agents that are not alive for others are late.
+func (f *fleet) onTheWay() time.Duration {
+	if f.shared != nil {
+		return 5 * time.Second
+	}
+	return time.Second
+}
 
 // most returns the cost of a key that a gateway may take to be spent.
 func (f *fleet) most(a *fleetAgent, key uint64) float64 {
 	most, _ := f.truth(key, -1)
 	for _, x := range f.agents {
-		if f.everybody < len(f.agents) {
+		if f.everybody < len(f.agents) || f.shared != nil {
 			most += x.compared[key]
 		}
 	}
+	return most + f.onItsWay(a, key)
+}
+
+// onItsWay returns what was on its way to one of two owners when a gateway compared their counts.
+func (f *fleet) onItsWay(a *fleetAgent, key uint64) (cost float64) {
 	for i := range f.log {
 		if x := &f.log[i]; x.key == key && x.twice[a] {
-			most += x.cost
+			cost += x.cost
 		}
 	}
-	return most
+	return cost
 }
 
 // spent returns the spent cost of a key as the gateway computes it.
@@ -126,10 +138,23 @@ func newFleet(n, everybody int, seed uint64) *fleet { return newSites(0, n, ever
 
 // newSites is a fleet whose agents are of so many sites, in turn.
 func newSites(sites, n, everybody int, seed uint64) *fleet {
-	f := &fleet{sites: sites, everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
-		places: map[string]int{}, moved: map[int]string{}}
+	f := emptyFleet(everybody, seed)
+	f.sites = sites
 	f.addAgents(n)
 	return f
+}
+
+// newShared is a fleet with EXACT keys whose agents each have Options.Shared of their own.
+func newShared(n, everybody int, seed uint64, shared func() int) *fleet {
+	f := emptyFleet(everybody, seed)
+	f.shared = shared
+	f.addAgents(n)
+	return f
+}
+
+func emptyFleet(everybody int, seed uint64) *fleet {
+	return &fleet{everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
+		places: map[string]int{}, moved: map[int]string{}}
 }
 
 // site is the site of an agent.
@@ -148,8 +173,12 @@ func (f *fleet) begin(i int) {
 	a := f.agents[i]
 	a.life++
 	a.start = f.now
+	shared := 0
+	if f.shared != nil {
+		shared = f.shared()
+	}
 	a.Core = New(Options{Name: a.name, Incarnation: uint64(a.life), Period: period, T1: 10 * time.Second,
-		T2: 15 * time.Second, Everybody: f.everybody, ExactWithin: f.within, Site: f.site(i)})
+		T2: 15 * time.Second, Everybody: f.everybody, Shared: shared, ExactWithin: f.within, Site: f.site(i)})
 	for j, b := range f.agents {
 		if j != i {
 			a.PeerSite(b.name, f.site(j))
@@ -209,7 +238,7 @@ func (f *fleet) announce(i int, key uint64) {
 	a := f.agents[i]
 	f.take(a, a.Received(f.at(a), 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Claim: a.claim[key],
 		Unsaturated: a.claim[key], Admitted: a.admitted[key], Spent: a.spent(key),
-		Own: a.own(key)}}}))
+		Own: a.own(key), Exact: f.shared != nil}}}))
 }
 
 func (f *fleet) admit(i int, key uint64, cost float64) {

@@ -179,8 +179,7 @@ func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) schedule.Dro
 	if drop != schedule.Accepted {
 		return drop
 	}
-	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise,
-		Everybody: p.GetEverybody()}
+	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise}
 	c.aggregator.Receive(now, sender, p.GetReplicas())
 	if c.sites[from.Agent] == c.o.Site {
 		c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())

@@ -189,6 +189,7 @@ func (st *state) announce(v *period, n Numbers) {
 	v.Keys = append(v.Keys, exchange.KeyClaim{
 		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
 		Admitted: is.admitted, Spent: l.Spent, Own: l.Own, Owned: st.owned,
+		Exact: st.limit.Exact && (v.m.Near || !st.limit.While),
 	})
 }
 

@@ -29,6 +29,8 @@ type Numbers struct {
 // Terms are the terms of a limit besides rate and burst.
 type Terms struct {
 	Strict  bool
+	Exact   bool   // the owners of its keys grant tokens,
+	While   bool   // but only while the agents are near
 	version uint32 // see Group.Follow; 0: not said
 }
 

@@ -13,6 +13,7 @@ type View struct {
 	Lag       float64 // δ, seconds: after it every replica has received a published claim
 	Absent    float64 // weights of members cut off for long
 	Isolation exchange.Isolation
+	Near      bool // the agents are near to each other, see exchange.Sums.Exact
 }
 
 // Alone is the view of a replica that knows of no other.
@@ -23,6 +24,7 @@ func New(s *exchange.Sums, version uint32) *View {
 	v := &View{
 		Version: version, Replicas: float64(max(1, s.Replicas)), Weight: 1,
 		Lag: max(0, s.Lag.Seconds()), Absent: s.Absent, Isolation: min(s.Isolation, exchange.Alone),
+		Near: s.Exact,
 	}
 	if s.Weight > 0 {
 		v.Weight = s.Weight

@@ -98,12 +98,11 @@ type Packet struct {
 	Sums        []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // of keys that the sender owns
 	LateMs      uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // what the sender has to send waits for so long, since it is too much
 	Resend      bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // the addressee was unreachable for long: it is to send everything again
-	Everybody   bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // the sender sends its claims to all agents, adds up theirs itself and takes no sums
-	Tokens      *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
-	Nearness    Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // whether the way from the sender to all other agents is short
+	Tokens      *Tokens                `protobuf:"bytes,11,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
+	Nearness    Nearness               `protobuf:"varint,12,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // whether the way from the sender to all other agents is short
 	// Of keys that the sender owns at its site, what the gateways of that site claim. The addressee owns the keys at
 	// another site.
-	Sites         []*Sum `protobuf:"bytes,14,rep,name=sites,proto3" json:"sites,omitempty"`
+	Sites         []*Sum `protobuf:"bytes,13,rep,name=sites,proto3" json:"sites,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,13 +203,6 @@ func (x *Packet) GetLateMs() uint32 {
 func (x *Packet) GetResend() bool {
 	if x != nil {
 		return x.Resend
-	}
-	return false
-}
-
-func (x *Packet) GetEverybody() bool {
-	if x != nil {
-		return x.Everybody
 	}
 	return false
 }
@@ -424,6 +416,7 @@ type FlowClaim struct {
 	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`                // the replica does not use it any more, or the addressee is not its owner any more
 	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`                  // the sender does not go by the addressee's sum yet, and wants it
 	Unsaturated   float32                `protobuf:"fixed32,6,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
+	Sum           bool                   `protobuf:"varint,7,opt,name=sum,proto3" json:"sum,omitempty"`                  // the sender takes the addressee's sum; otherwise it is sent the claims of all agents, and adds them up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,6 +493,13 @@ func (x *FlowClaim) GetUnsaturated() float32 {
 	return 0
 }
 
+func (x *FlowClaim) GetSum() bool {
+	if x != nil {
+		return x.Sum
+	}
+	return false
+}
+
 // A claim on one key of a limit, and what was admitted on it.
 type KeyClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -513,6 +513,7 @@ type KeyClaim struct {
 	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`               // sent before, to another owner or to an earlier process of the addressee
 	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`                  // the part of spent that the replica has admitted itself
 	Unsaturated   float32                `protobuf:"fixed32,10,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
+	Sum           bool                   `protobuf:"varint,11,opt,name=sum,proto3" json:"sum,omitempty"`                  // as in FlowClaim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +616,13 @@ func (x *KeyClaim) GetUnsaturated() float32 {
 		return x.Unsaturated
 	}
 	return 0
+}
+
+func (x *KeyClaim) GetSum() bool {
+	if x != nil {
+		return x.Sum
+	}
+	return false
 }
 
 // What the replicas of all agents but the addressee claim of one key, as its owner has received it.
@@ -2939,7 +2947,7 @@ var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xa6\x04\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\x88\x04\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -2952,11 +2960,10 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04sums\x18\b \x03(\v2\x1c.titrate.gossip.v1alpha1.SumR\x04sums\x12\x17\n" +
 	"\alate_ms\x18\t \x01(\rR\x06lateMs\x12\x16\n" +
 	"\x06resend\x18\n" +
-	" \x01(\bR\x06resend\x12\x1c\n" +
-	"\teverybody\x18\v \x01(\bR\teverybody\x127\n" +
-	"\x06tokens\x18\f \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\x12=\n" +
-	"\bnearness\x18\r \x01(\x0e2!.titrate.gossip.v1alpha1.NearnessR\bnearness\x122\n" +
-	"\x05sites\x18\x0e \x03(\v2\x1c.titrate.gossip.v1alpha1.SumR\x05sites\"l\n" +
+	" \x01(\bR\x06resend\x127\n" +
+	"\x06tokens\x18\v \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\x12=\n" +
+	"\bnearness\x18\f \x01(\x0e2!.titrate.gossip.v1alpha1.NearnessR\bnearness\x122\n" +
+	"\x05sites\x18\r \x03(\v2\x1c.titrate.gossip.v1alpha1.SumR\x05sites\"l\n" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -2973,14 +2980,15 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05flows\x18\x06 \x03(\v2\".titrate.gossip.v1alpha1.FlowClaimR\x05flows\x125\n" +
 	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\x12\x18\n" +
 	"\aprocess\x18\b \x01(\x06R\aprocess\x12\x12\n" +
-	"\x04site\x18\t \x01(\tR\x04site\"\x93\x01\n" +
+	"\x04site\x18\t \x01(\tR\x04site\"\xa5\x01\n" +
 	"\tFlowClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
 	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x12\n" +
 	"\x04left\x18\x04 \x01(\bR\x04left\x12\x10\n" +
 	"\x03ask\x18\x05 \x01(\bR\x03ask\x12 \n" +
-	"\vunsaturated\x18\x06 \x01(\x02R\vunsaturated\"\xec\x01\n" +
+	"\vunsaturated\x18\x06 \x01(\x02R\vunsaturated\x12\x10\n" +
+	"\x03sum\x18\a \x01(\bR\x03sum\"\xfe\x01\n" +
 	"\bKeyClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
@@ -2992,7 +3000,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05known\x18\b \x01(\bR\x05known\x12\x10\n" +
 	"\x03own\x18\t \x01(\x02R\x03own\x12 \n" +
 	"\vunsaturated\x18\n" +
-	" \x01(\x02R\vunsaturated\"\xf1\x02\n" +
+	" \x01(\x02R\vunsaturated\x12\x10\n" +
+	"\x03sum\x18\v \x01(\bR\x03sum\"\xf1\x02\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +

@@ -33,13 +33,13 @@ func Sum(m *gossipv1.Sum) int {
 func KeyClaim(m *gossipv1.KeyClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + double(m.GetAdmitted()) +
 		float(m.GetSpent()) + boolean(m.GetLeft()) + boolean(m.GetAsk()) + boolean(m.GetKnown()) +
-		float(m.GetOwn()) + float(m.GetUnsaturated())
+		float(m.GetOwn()) + float(m.GetUnsaturated()) + boolean(m.GetSum())
 }
 
 // FlowClaim is the size of a claim on a flow.
 func FlowClaim(m *gossipv1.FlowClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + boolean(m.GetLeft()) +
-		boolean(m.GetAsk()) + float(m.GetUnsaturated())
+		boolean(m.GetAsk()) + float(m.GetUnsaturated()) + boolean(m.GetSum())
 }
 
 // Replica is the size of a gateway's state, with its claims.
@@ -58,7 +58,7 @@ func Replica(m *gossipv1.Replica) int {
 // Packet is the size of a packet.
 func Packet(m *gossipv1.Packet) int {
 	n := text(m.GetAgent()) + fixed64(m.GetIncarnation()) + varint(m.GetSeq()) + varint(uint64(m.GetPromiseMs())) +
-		boolean(m.GetLeaving()) + varint(uint64(m.GetLateMs())) + boolean(m.GetResend()) + boolean(m.GetEverybody()) +
+		boolean(m.GetLeaving()) + varint(uint64(m.GetLateMs())) + boolean(m.GetResend()) +
 		varint(uint64(m.GetNearness()))
 	if a := m.GetAck(); a != nil {
 		n += nested(fixed64(a.GetIncarnation()) + varint(a.GetSeq()) + varint(uint64(a.GetHeldUs())) +
