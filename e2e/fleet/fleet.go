@@ -132,6 +132,9 @@ func (o *options) memory() int {
 	return memory
 }
 
+// memoryLimit is the memory to which an agent keeps, and its gateway. Of several sites it has keys of all gateways.
+func (o *options) memoryLimit() int { return (memory + o.keys*exactMemory) / 2 }
+
 // keysEach returns the number of EXACT keys of a gateway.
 func (o *options) keysEach() int {
 	if o.sites > 1 {
@@ -190,8 +193,7 @@ const atOnce = 2
 // schedtrace is on, which writes a line each hour here, the runtime's own thread looks after the
 // others each 10 ms. Otherwise it sleeps until a system call wakes it, and then looks each 20 µs
 // for a while. Both together save a third of the processor time of an agent that is mostly idle.
-// The collector runs after 16 MiB, not after 4, and early enough for an agent to keep to half of its memory: its
-// gateway has the other half.
+// The collector runs after 16 MiB, not after 4, and early enough to keep to memoryLimit.
 var frugal = []string{"GOMAXPROCS=1", "GODEBUG=schedtrace=3600000", "GOGC=400"}
 
 // startAgents adds so many agents and returns when all are ready. The first synthetic of the new agents get
@@ -263,7 +265,7 @@ func (f *fleet) startAgent(ctx context.Context, m *member) (err error) {
 		more = append(more, "--insecure", "--site", siteName(m.site))
 	}
 	m.agent = m.rig.Agent(m.name, f.in.API(), m.web, peers, more...)
-	m.agent.Env = append(frugal, fmt.Sprintf("GOMEMLIMIT=%d", f.o.memory()/2))
+	m.agent.Env = append(frugal, fmt.Sprintf("GOMEMLIMIT=%d", f.o.memoryLimit()))
 	err = m.agent.Start(ctx)
 	m.running = err == nil
 	return err

@@ -99,7 +99,7 @@ func main() {
 		os.Exit(again(ctx))
 	}
 	if o.exact || o.sites > 1 {
-		debug.SetMemoryLimit(int64(o.agents * o.memory() / 2))
+		debug.SetMemoryLimit(int64(o.agents * o.memoryLimit()))
 	}
 	if err := play(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
