@@ -163,7 +163,7 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.owned.keys", Help: "Keys of which this agent is the owner: it adds up all replicas' claims.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Owned) })},
 	{Name: "titrate.agent.single.keys",
-		Help: "EXACT keys used here beyond 2048: in a small fleet, too, one agent adds up all replicas' claims.",
+		Help: "EXACT keys used here of which one agent adds up all replicas' claims in a small fleet, too.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Singles) })},
 	{Name: "titrate.agent.gossip.keys",
 		Help: "Gossip keys in force: 0 without encryption, 2 while a key is replaced by another.",

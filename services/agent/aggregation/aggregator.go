@@ -306,8 +306,8 @@ func (t *Aggregator) SetDelay(d, late time.Duration) {
 // Lag is δ, the longest time until all filters that use a key know what a filter has
 // admitted. A filter sends its claims each P, and its agent passes them on at most P/2 later.
 // The gossip takes τ_max, and the other agents send sums to their filters each P. Beyond
-// Everybody agents: to the owner, which sends sums at most P/2 later, and the other agents
-// pass them to their filters at most P/2 later; and twice τ_max. Between sites three agents each wait for P/2 more.
+// Everybody agents: to the owner, which sends sums at most P/2 later, and the other agents pass them to their filters
+// at most P/2 later; and twice τ_max. So it is with single keys. Between sites three agents each wait for P/2 more.
 func (t *Aggregator) Lag() time.Duration {
 	hops := time.Duration(1)
 	if !t.small() || t.used[true] > 0 {
