@@ -116,7 +116,9 @@ func (b *browser) shows(words ...string) {
 // screen opens a screen by its address.
 func (b *browser) screen(hash string) {
 	b.t.Helper()
-	hash = strings.Replace(hash, refusedID, refused.id(), 1)
+	if strings.Contains(hash, refusedID) {
+		hash = strings.Replace(hash, refusedID, refused.id(b.t), 1)
+	}
 	evaluate[string](b, "location.hash = "+strconv.Quote(hash))
 }
 

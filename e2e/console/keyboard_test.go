@@ -304,7 +304,7 @@ func (b *browser) keysForms() {
 	b.key(kb.Enter)
 	b.focusIs("h1", "One request")
 	b.tabTo("input", "Request ID")
-	b.key(refused.id())
+	b.key(refused.id(b.t))
 	b.key(kb.Enter)
 	b.shows("Refused: ")
 	b.focusIs("h1", "One request")

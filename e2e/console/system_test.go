@@ -127,11 +127,20 @@ func (l *latest) add(id string) {
 	}
 }
 
-// id returns the ID, "" if there is none yet.
-func (l *latest) id() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now
+// id waits for an ID: the first requests of a client have tokens, and wait for their tenant's share.
+func (l *latest) id(t *testing.T) string {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		l.mu.Lock()
+		id := l.now
+		l.mu.Unlock()
+		if id != "" {
+			return id
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no request of client dart-1 was refused for %s", patience)
+		}
+	}
 }
 
 // steady is the time between two requests of a client that sends all the time.
