@@ -116,8 +116,8 @@ func (b *browser) shows(words ...string) {
 // screen opens a screen by its address.
 func (b *browser) screen(hash string) {
 	b.t.Helper()
-	if strings.Contains(hash, refusedID) {
-		hash = strings.Replace(hash, refusedID, refused.id(b.t), 1)
+	if before, found := strings.CutSuffix(hash, refusedID); found {
+		hash = before + refused.id(b.t)
 	}
 	evaluate[string](b, "location.hash = "+strconv.Quote(hash))
 }
