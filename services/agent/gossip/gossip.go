@@ -86,6 +86,7 @@ type Node struct {
 	read  []*gossipv1.Packet
 
 	joining sync.WaitGroup
+	events  events
 
 	mu       sync.Mutex
 	contacts map[string]*contact
@@ -118,7 +119,7 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, inbox: make(chan *frame, inboxFrames),
-		contacts: map[string]*contact{}, senders: map[sender]*contact{},
+		events: newEvents(), contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
 		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {

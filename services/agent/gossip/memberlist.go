@@ -31,7 +31,7 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	c.EnableCompression = false             // costs CPU per packet; claims are mostly random bits
 	c.HandoffQueueDepth = 8192
 	c.Delegate = delegate{m}
-	c.Events = events{m}
+	c.Events = &m.events
 	c.Conflict = conflicts{m}
 	if m.o.Advertise != "" {
 		ip, port, err := resolve(m.o.Advertise)
@@ -61,46 +61,6 @@ func (delegate) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState has nothing to merge.
 func (delegate) MergeRemoteState([]byte, bool) {}
-
-// events keeps the peers' addresses and whether memberlist knows them as alive.
-type events struct{ m *Node }
-
-// NotifyJoin notes a peer that is alive.
-func (e events) NotifyJoin(n *memberlist.Node) { e.m.updatePeer(n, true) }
-
-// NotifyUpdate notes a peer's new address.
-func (e events) NotifyUpdate(n *memberlist.Node) { e.m.updatePeer(n, true) }
-
-// NotifyLeave notes a peer that left or failed; its own packets say which.
-func (e events) NotifyLeave(n *memberlist.Node) { e.m.updatePeer(n, false) }
-
-// updatePeer notes what memberlist says of a peer.
-func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
-	if n.Name == m.o.Name || len(n.Name) > maxName {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.contacts[n.Name]
-	if c == nil {
-		c = &contact{}
-		m.contacts[n.Name] = c
-	}
-	changed := c.alive != alive
-	c.node, c.alive = *n, alive
-	inOrder := false
-	if alive {
-		newLife := m.updateSession(c)
-		m.state.PeerSite(n.Name, siteOf(n.Meta))
-		m.state.PeerAlive(n.Name, n.Address(), newLife, c.version)
-	} else {
-		inOrder = m.state.PeerFailed(n.Name)
-	}
-	if changed {
-		word := map[bool]string{true: "alive", false: "gone"}[alive]
-		m.o.Log.Info("agent is "+word, "agent", n.Name, "address", n.Address(), "in_order", inOrder)
-	}
-}
 
 // updateSession makes the session with a peer. It returns true if that is a new one, and
 // the peer's process with it.

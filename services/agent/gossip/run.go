@@ -20,6 +20,7 @@ func (m *Node) Run(ctx context.Context) error {
 	defer helpers.Wait()
 	m.joining.Go(func() { m.join(ctx) })
 	helpers.Go(func() { m.readInbox(ctx) })
+	helpers.Go(func() { m.readEvents(ctx) })
 	var due <-chan time.Time
 	if !m.o.Paced {
 		tick := time.NewTicker(m.o.Period / 2)
