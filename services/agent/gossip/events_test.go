@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
@@ -36,25 +35,4 @@ func TestABusyStateStopsNoMemberlist(t *testing.T) {
 			return p.Name == "agent-c" && !p.Alive
 		})
 	})
-}
-
-// Of the events of a peer that wait the latest counts, in the place of the first.
-func TestLatestEventOfAPeer(t *testing.T) {
-	e := newEvents()
-	for _, name := range []string{"a", "b", "c"} {
-		e.NotifyJoin(&memberlist.Node{Name: name})
-	}
-	e.NotifyLeave(&memberlist.Node{Name: "a"})
-	e.NotifyLeave(&memberlist.Node{Name: "b"})
-	e.NotifyUpdate(&memberlist.Node{Name: "b", Port: 7})
-	for _, want := range []event{{memberlist.Node{Name: "a"}, false}, {memberlist.Node{Name: "b", Port: 7}, true},
-		{memberlist.Node{Name: "c"}, true}} {
-		got, ok := e.take()
-		if !ok || got.node.Name != want.node.Name || got.node.Port != want.node.Port || got.alive != want.alive {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	}
-	if got, ok := e.take(); ok {
-		t.Errorf("there is another event: %+v", got)
-	}
 }

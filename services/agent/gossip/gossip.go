@@ -79,6 +79,8 @@ type Node struct {
 	ring  *memberlist.Keyring // the gossip keys in use; nil: no encryption
 	inbox chan *frame
 
+	events chan memberlist.NodeEvent // that State is to know
+
 	frames sync.Pool // of *frame: what was in the inbox
 	boxes  sync.Pool // of *outbox
 	// Of the inbox's reader: the last packet in the clear, and packets that State is given together.
@@ -86,7 +88,6 @@ type Node struct {
 	read  []*gossipv1.Packet
 
 	joining sync.WaitGroup
-	events  events
 
 	mu       sync.Mutex
 	contacts map[string]*contact
@@ -119,7 +120,7 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, inbox: make(chan *frame, inboxFrames),
-		events: newEvents(), contacts: map[string]*contact{}, senders: map[sender]*contact{},
+		events: make(chan memberlist.NodeEvent, inboxFrames), contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
 		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {

@@ -31,7 +31,7 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	c.EnableCompression = false             // costs CPU per packet; claims are mostly random bits
 	c.HandoffQueueDepth = 8192
 	c.Delegate = delegate{m}
-	c.Events = &m.events
+	c.Events = &memberlist.ChannelEventDelegate{Ch: m.events}
 	c.Conflict = conflicts{m}
 	if m.o.Advertise != "" {
 		ip, port, err := resolve(m.o.Advertise)
@@ -61,6 +61,42 @@ func (delegate) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState has nothing to merge.
 func (delegate) MergeRemoteState([]byte, bool) {}
+
+// updatePeer notes what memberlist says of a peer: that it is alive, perhaps at a new address, or that it left or failed;
+// its own packets say which.
+func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
+	if n.Name == m.o.Name || len(n.Name) > maxName {
+		return
+	}
+	changed, newLife, version := m.updateContact(n, alive)
+	inOrder := false
+	if alive {
+		m.state.PeerSite(n.Name, siteOf(n.Meta))
+		m.state.PeerAlive(n.Name, n.Address(), newLife, version)
+	} else {
+		inOrder = m.state.PeerFailed(n.Name)
+	}
+	if changed {
+		word := map[bool]string{true: "alive", false: "gone"}[alive]
+		m.o.Log.Info("agent is "+word, "agent", n.Name, "address", n.Address(), "in_order", inOrder)
+	}
+}
+
+// updateContact keeps a peer's address, its session and whether it is alive.
+func (m *Node) updateContact(n *memberlist.Node, alive bool) (changed, newLife bool, version uint8) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.contacts[n.Name]
+	if c == nil {
+		c = &contact{}
+		m.contacts[n.Name] = c
+	}
+	changed = c.alive != alive
+	if c.node, c.alive = *n, alive; alive {
+		newLife = m.updateSession(c)
+	}
+	return changed, newLife, c.version
+}
 
 // updateSession makes the session with a peer. It returns true if that is a new one, and
 // the peer's process with it.

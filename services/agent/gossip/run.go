@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"google.golang.org/protobuf/proto"
@@ -20,7 +21,6 @@ func (m *Node) Run(ctx context.Context) error {
 	defer helpers.Wait()
 	m.joining.Go(func() { m.join(ctx) })
 	helpers.Go(func() { m.readInbox(ctx) })
-	helpers.Go(func() { m.readEvents(ctx) })
 	var due <-chan time.Time
 	if !m.o.Paced {
 		tick := time.NewTicker(m.o.Period / 2)
@@ -33,6 +33,8 @@ func (m *Node) Run(ctx context.Context) error {
 			return nil
 		case <-due:
 			m.Round()
+		case e := <-m.events: // memberlist does not wait: it answers no ping meanwhile, and State may have much to do
+			m.updatePeer(e.Node, e.Event != memberlist.NodeLeave)
 		}
 	}
 }
