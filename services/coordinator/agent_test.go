@@ -14,7 +14,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/stream"
+	agentstream "github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -56,8 +56,8 @@ func (a *agent) run(t testing.TB, addresses []string) {
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			leader, is := stream.Leader(a.session(ctx, a.address(i, addresses)))
-			if is && leader != "" {
+			leader := agentstream.LeaderOf(a.session(ctx, a.address(i, addresses)))
+			if leader != "" {
 				a.note(func() { a.redirect = leader })
 				a.session(ctx, leader)
 			}

@@ -19,8 +19,8 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	agentstream "github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/coordinator"
-	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/coordinator/webhook"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -48,7 +48,7 @@ const million = 1_000_000
 func (o *owner) run(ctx context.Context, session uint64) {
 	for i := 0; ctx.Err() == nil; i++ {
 		err := o.stream(ctx, o.addresses[i%len(o.addresses)], session)
-		if leader, is := stream.Leader(err); is && leader != "" {
+		if leader := agentstream.LeaderOf(err); leader != "" {
 			_ = o.stream(ctx, leader, session)
 		}
 		time.Sleep(20 * time.Millisecond)

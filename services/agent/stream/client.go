@@ -182,7 +182,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if ctx.Err() != nil || c.left() {
 			return nil
 		}
-		leader, longest := leaderOf(err), longestPause(err)
+		leader, longest := LeaderOf(err), longestPause(err)
 		c.ended(address, gotAny, err)
 		if gotAny && status.Code(err) != codes.Aborted { // aborted: another agent has this one's name
 			pause = firstPause
@@ -223,8 +223,8 @@ func isNameInUse(err error) bool {
 	})
 }
 
-// leaderOf reads the leader's address out of a refusal, "" if there is none.
-func leaderOf(err error) string {
+// LeaderOf reads the leader's address out of a refusal, "" if there is none.
+func LeaderOf(err error) string {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() != codes.FailedPrecondition {
 		return ""

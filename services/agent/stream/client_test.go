@@ -255,7 +255,7 @@ func TestLeaderOf(t *testing.T) {
 		{notLeader("x:1"), "x:1"}, {notLeader(""), ""}, {nil, ""}, {errors.New("x"), ""},
 		{status.Error(codes.FailedPrecondition, "other"), ""}, {status.Error(codes.Unavailable, "x"), ""},
 	} {
-		if got := leaderOf(c.err); got != c.want {
+		if got := LeaderOf(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 	}

@@ -28,16 +28,6 @@ func NotLeader(leader string) error {
 	return informed(codes.FailedPrecondition, text, NotLeading, map[string]string{LeaderKey: leader})
 }
 
-// Leader is the leader's address in an error of NotLeader; ok says whether err is one.
-func Leader(err error) (address string, ok bool) {
-	for _, d := range status.Convert(err).Details() {
-		if info, is := d.(*errdetails.ErrorInfo); is && info.GetDomain() == Domain && info.GetReason() == NotLeading {
-			return info.GetMetadata()[LeaderKey], true
-		}
-	}
-	return "", false
-}
-
 // stale is the status for an agent that has obeyed a higher epoch.
 func stale(obeyed, ours int64) error {
 	text := fmt.Sprintf("the agent has obeyed epoch %d and this coordinator's is %d: it is out of date, "+

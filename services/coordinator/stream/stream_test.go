@@ -24,6 +24,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	agentstream "github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/stream"
@@ -357,8 +358,8 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 	}
 	err := end(b.dial("early", 0))
 	check("closed gate", err, codes.FailedPrecondition, "no leader is known")
-	if leader, is := stream.Leader(err); !is || leader != "" {
-		t.Errorf("leader %q %v", leader, is)
+	if leader := agentstream.LeaderOf(err); leader != "" {
+		t.Errorf("leader %q", leader)
 	}
 	b.server.Open(5, 1, nil)
 	check("higher epoch", end(b.dial("ahead", 6)), codes.Aborted, "has obeyed epoch 6")
@@ -376,8 +377,8 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 	b.server.Shut(stream.NotLeader("10.0.0.2:7400"))
 	err = end(second)
 	check("moved", err, codes.FailedPrecondition, "the leader is at 10.0.0.2:7400")
-	if leader, is := stream.Leader(err); !is || leader != "10.0.0.2:7400" {
-		t.Errorf("leader %q %v", leader, is)
+	if leader := agentstream.LeaderOf(err); leader != "10.0.0.2:7400" {
+		t.Errorf("leader %q", leader)
 	}
 }
 
