@@ -15,11 +15,11 @@ import (
 
 // tellAtOnce bounds the keys of replicas that become unreachable, or are back, whose sums are sent in half a period.
 // Those of more keys are sent in turn. leastAtOnce is the number for each replica. An agent that sent all at once would
-// itself send nothing else meanwhile, and be taken for unreachable. searched is the number of the table's entries that
-// are searched for each.
+// itself send nothing else meanwhile, and be taken for unreachable: on a busy machine all others are late at once.
+// searched is the number of the table's entries that are searched for each.
 const (
 	tellAtOnce  = 256
-	leastAtOnce = 32
+	leastAtOnce = 8
 	searched    = 32
 )
 
@@ -225,7 +225,7 @@ func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group,
 	}
 	if fresh {
 		if t.tellTakers(now, key, several, true) {
-			t.tellSelf(now, key)
+			t.tellSelf(now, key, true)
 		}
 		return
 	}
@@ -294,25 +294,25 @@ func (t *Aggregator) tellOwn(now time.Duration) {
 	for _, key := range t.ownNews[:n] {
 		if info := t.ours.get(key); info != nil && info.ownNews {
 			info.ownNews = false
-			if uses, _ := t.owned.Uses(t.self, key); uses || t.needsAll(info) {
-				t.tellSelf(now, key)
-			}
+			t.tellSelf(now, key, false)
 		}
 	}
 	t.ownNews = append(t.ownNews[:0], t.ownNews[n:]...) // a claim that the owner asked for is news again
 }
 
-// tellSelf has this agent's own gateways know the new sum of a key that it owns.
-func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
+// tellSelf has this agent's own gateways know the new sum of a key that it owns, in any case or if they use it.
+func (t *Aggregator) tellSelf(now time.Duration, key uint64, inAnyCase bool) {
 	info, k := t.ours.get(key), t.keys.get(key)
 	if info == nil || (k == nil || k.owner == "") && !t.small() {
 		return
 	}
-	t.ownSeq++
-	w := ownerSum{from: t.own, seq: t.ownSeq, kinds: max(info.kinds, ofLimit), since: now,
+	w := ownerSum{from: t.own, kinds: max(info.kinds, ofLimit), since: now,
 		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.onlyFlow())}
-	w.ask = w.Void
-	t.takeSum(now, &w)
+	if inAnyCase || w.Used || t.needsAll(info) {
+		t.ownSeq++
+		w.seq, w.ask = t.ownSeq, w.Void
+		t.takeSum(now, &w)
+	}
 }
 
 // Advance does what time brings; call it each half period. It costs nothing for keys that

@@ -21,7 +21,8 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	for _, name := range others {
 		delete(t.siteOf, name) // it may have been of another site
 	}
-	wasSmall, c := t.small(), changeOf(&t.owners, append([]string{t.o.Agent}, others...), back)
+	before := t.owners
+	wasSmall, c := t.small(), changeOf(&before, append([]string{t.o.Agent}, others...), back)
 	t.owners = c.now
 	for _, o := range t.locals {
 		o.seq++ // the moved claim is newer than the claim at the owner before
@@ -49,7 +50,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 		t.tellAgents(now, at, k, names, wasShared || shared)
 	}
 	t.tellSums(now, back)
-	t.checkSites(now)
+	t.checkSites(now, &before)
 }
 
 // ownerAfter returns the owner of a key after a change of the owners. Of a key that all agents know each agent is one.

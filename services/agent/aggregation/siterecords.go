@@ -7,6 +7,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 	"github.com/titrate/titrate/services/agent/gossip/size"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // The records that the owner of a key sends the owners at other sites, within a budget.
@@ -84,8 +85,9 @@ func (t *Aggregator) usedAtHome(now time.Duration, key uint64) bool {
 	return t.owned.AtHome(key, now.Seconds(), false).Others > 0
 }
 
-// checkSites ends the proxies' claims of keys that this agent owns no more.
-func (t *Aggregator) checkSites(now time.Duration) {
+// checkSites ends the proxies' claims of keys that this agent owns no more, and has the other sites know of keys that it
+// owns now and did not before.
+func (t *Aggregator) checkSites(now time.Duration, before *owners.Agents) {
 	for _, s := range t.sortedSites() {
 		for i, key := range s.uses.keys {
 			if u := s.uses.values[i]; u.used && t.owners.Of(key) != t.o.Agent {
@@ -94,14 +96,16 @@ func (t *Aggregator) checkSites(now time.Duration) {
 			}
 		}
 	}
-	t.tellAllKeys(now)
+	t.tellKeys(now, func(key uint64) bool { return before.Of(key) != t.o.Agent })
 }
 
-// tellAllKeys has the other sites know of the keys that this agent owns now.
-func (t *Aggregator) tellAllKeys(now time.Duration) {
+// tellKeys has the other sites know of some of the keys that this agent owns.
+func (t *Aggregator) tellKeys(now time.Duration, some func(key uint64) bool) {
 	if len(t.sites) > 0 {
 		for _, key := range t.ours.keys {
-			t.tellSites(now, key)
+			if some(key) {
+				t.tellSites(now, key)
+			}
 		}
 	}
 }

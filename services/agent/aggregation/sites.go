@@ -124,7 +124,7 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, l
 		}
 	}
 	if news {
-		t.tellAllKeys(now)
+		t.tellKeys(now, func(uint64) bool { return true })
 	}
 }
 
