@@ -30,5 +30,5 @@ const (
 // grant tokens, but the first DefaultShared of an agent.
 const (
 	DefaultEverybody = 16
-	DefaultShared    = 2048
+	DefaultShared    = 512
 )

@@ -59,7 +59,7 @@ type Options struct {
 	// smaller one a hop. Default 16.
 	Everybody int
 	// Shared is the number of keys of which an agent does so. Further EXACT keys are single: they have one owner in a
-	// small fleet, too. All agents together could not keep them, nor send them again. Default 2048.
+	// small fleet, too. All agents together could not keep them, nor send them again. Default 512.
 	Shared int
 	// Decides reports whether this agent grants the tokens of a key; nil: of none.
 	Decides func(key uint64) bool
