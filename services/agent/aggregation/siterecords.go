@@ -85,7 +85,7 @@ func (t *Aggregator) usedAtHome(now time.Duration, key uint64) bool {
 	return t.owned.AtHome(key, now.Seconds(), false).Others > 0
 }
 
-// checkSites ends the proxies' claims of keys that this agent owns no more, and has the other sites know of keys that it
+// checkSites ends the proxies' claims of keys that this agent owns no more. It has the other sites know of keys that it
 // owns now and did not before.
 func (t *Aggregator) checkSites(now time.Duration, before *owners.Agents) {
 	for _, s := range t.sortedSites() {

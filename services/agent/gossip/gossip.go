@@ -120,7 +120,8 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, inbox: make(chan *frame, inboxFrames),
-		events: make(chan memberlist.NodeEvent, inboxFrames), contacts: map[string]*contact{}, senders: map[sender]*contact{},
+		events:   make(chan memberlist.NodeEvent, inboxFrames),
+		contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
 		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {

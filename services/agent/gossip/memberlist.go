@@ -62,8 +62,8 @@ func (delegate) LocalState(bool) []byte { return nil }
 // MergeRemoteState has nothing to merge.
 func (delegate) MergeRemoteState([]byte, bool) {}
 
-// updatePeer notes what memberlist says of a peer: that it is alive, perhaps at a new address, or that it left or failed;
-// its own packets say which.
+// updatePeer notes what memberlist says of a peer: it is alive, perhaps at a new address, or it left or failed. Its own
+// packets say which.
 func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
 	if n.Name == m.o.Name || len(n.Name) > maxName {
 		return
