@@ -225,7 +225,7 @@ func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group,
 	}
 	if fresh {
 		if t.tellTakers(now, key, several, true) {
-			t.tellSelf(now, key, true)
+			t.tellSelf(now, key)
 		}
 		return
 	}
@@ -294,21 +294,21 @@ func (t *Aggregator) tellOwn(now time.Duration) {
 	for _, key := range t.ownNews[:n] {
 		if info := t.ours.get(key); info != nil && info.ownNews {
 			info.ownNews = false
-			t.tellSelf(now, key, false)
+			t.tellSelf(now, key)
 		}
 	}
 	t.ownNews = append(t.ownNews[:0], t.ownNews[n:]...) // a claim that the owner asked for is news again
 }
 
-// tellSelf has this agent's own gateways know the new sum of a key that it owns, in any case or if they use it.
-func (t *Aggregator) tellSelf(now time.Duration, key uint64, inAnyCase bool) {
+// tellSelf has this agent's own gateways know the new sum of a key that it owns, if they use it.
+func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 	info, k := t.ours.get(key), t.keys.get(key)
 	if info == nil || (k == nil || k.owner == "") && !t.small() {
 		return
 	}
 	w := ownerSum{from: t.own, kinds: max(info.kinds, ofLimit), since: now,
 		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.onlyFlow())}
-	if inAnyCase || w.Used || t.needsAll(info) {
+	if w.Used || t.needsAll(info) {
 		t.ownSeq++
 		w.seq, w.ask = t.ownSeq, w.Void
 		t.takeSum(now, &w)

@@ -21,6 +21,7 @@ import (
 const (
 	// inboxFrames bounds the frames of 1.4 KB that wait to be read: more are dropped.
 	inboxFrames = 4096
+	maxEvents   = 4096
 	// readAtOnce is the number of packets that State is given together. Their wait, for its lock above all, is as long
 	// for one: an agent with much to do would read a few packets a second.
 	readAtOnce = 16
@@ -78,8 +79,8 @@ type Node struct {
 	self  identity
 	ring  *memberlist.Keyring // the gossip keys in use; nil: no encryption
 	inbox chan *frame
-
-	events chan memberlist.NodeEvent // that State is to know
+	// events has what memberlist says of peers. Once maxEvents wait memberlist waits, too.
+	events chan memberlist.NodeEvent
 
 	frames sync.Pool // of *frame: what was in the inbox
 	boxes  sync.Pool // of *outbox
@@ -120,7 +121,7 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, inbox: make(chan *frame, inboxFrames),
-		events:   make(chan memberlist.NodeEvent, inboxFrames),
+		events:   make(chan memberlist.NodeEvent, maxEvents),
 		contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
 		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}

@@ -358,8 +358,9 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 	}
 	err := end(b.dial("early", 0))
 	check("closed gate", err, codes.FailedPrecondition, "no leader is known")
-	if leader := agentstream.LeaderOf(err); leader != "" {
-		t.Errorf("leader %q", leader)
+	details := fmt.Sprint(status.Convert(err).Details())
+	if leader := agentstream.LeaderOf(err); leader != "" || !strings.Contains(details, stream.NotLeading) {
+		t.Errorf("leader %q, details %s", leader, details)
 	}
 	b.server.Open(5, 1, nil)
 	check("higher epoch", end(b.dial("ahead", 6)), codes.Aborted, "has obeyed epoch 6")
