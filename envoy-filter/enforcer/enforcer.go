@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/alarm"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
@@ -86,8 +87,7 @@ type Enforcer struct {
 	usages       [Usages]atomic.Uint64
 	slow         atomic.Bool // the ticker sleeps for IdleTick
 	draining     atomic.Bool
-	wake         chan struct{}
-	stop         chan struct{}
+	due          *alarm.Alarm // the next tick
 	stopped      chan struct{}
 	start        sync.Once
 	end          sync.Once
@@ -100,7 +100,7 @@ type Enforcer struct {
 
 // New returns an enforcer whose ticker does not run yet.
 func New(o Options) *Enforcer {
-	return &Enforcer{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+	return &Enforcer{o: o, due: alarm.New(), stopped: make(chan struct{}),
 		lastEvent: Now() - int64(Linger)}
 }
 
@@ -166,11 +166,8 @@ func (e *Enforcer) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outco
 	if e.draining.Load() && e.o.Engine.Cancel(Now(), h) {
 		return e.decideByPolicy(r), 0
 	}
-	if e.slow.Load() {
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
+	if e.slow.CompareAndSwap(true, false) {
+		e.due.Set(0)
 	}
 	return out, h
 }
@@ -297,7 +294,7 @@ func (e *Enforcer) Start() { e.start.Do(func() { go e.run() }) }
 func (e *Enforcer) Stop() (inFlight bool) {
 	e.end.Do(func() {
 		e.draining.Store(true)
-		close(e.stop)
+		e.due.Stop()
 		e.start.Do(func() { close(e.stopped) }) // it never ran
 		select {
 		case <-e.stopped:

@@ -16,20 +16,12 @@ func (e *Enforcer) drainAnswered() {
 
 func (e *Enforcer) run() {
 	defer close(e.stopped)
-	timer := time.NewTimer(BusyTick)
-	defer timer.Stop()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-timer.C:
-		case <-e.wake:
-		}
+	for e.due.Set(BusyTick); e.due.Wait(); {
 		if e.o.OnWake != nil {
 			e.o.OnWake()
 		}
 		period := e.tick()
-		timer.Reset(period - time.Duration(Now())%period) // with the link's times, so that both wake the process once
+		e.due.Set(period - time.Duration(Now())%period) // with the link's times, so that both wake the process once
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/alarm"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip"
@@ -43,7 +44,7 @@ type Agent struct {
 	booksAt  atomic.Pointer[controlled] // the stream to the coordinator that takes bookings; nil: there is none
 	unbooked atomic.Uint64              // bookings that were not sent
 
-	tokensDue, tickDue *alarm // when the core has to do something for tokens, and otherwise
+	tokensDue, tickDue *alarm.Alarm // when the core has to do something for tokens, and otherwise
 
 	metrics *telemetry.Metrics
 	traces  changeTraces
@@ -84,7 +85,7 @@ type listeners struct {
 // newAgent makes what needs no port.
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
-	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
+	a := &Agent{c: c, log: c.Log, start: start, tokensDue: alarm.New(), tickDue: alarm.New()}
 	a.core = core.New(core.Options{Name: c.Name, Site: c.Site, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
 	a.core.GuessClock(a.now(), wall())

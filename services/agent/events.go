@@ -19,10 +19,13 @@ import (
 // event gives the core an event and does what follows from it. Frames are put in the
 // mailboxes under the lock, so that they are sent in the order of the events.
 func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
+	a.happen(func(now time.Duration, c *core.Core) core.Effects { defer a.plan(now); return f(now, c) })
+}
+
+// happen is event, but sets no alarm: the caller does.
+func (a *Agent) happen(f func(now time.Duration, c *core.Core) core.Effects) {
 	a.mu.Lock()
-	now := a.now()
-	out := f(now, a.core)
-	a.plan(now)
+	out := f(a.now(), a.core)
 	for _, frame := range out.Frames {
 		a.server.Send(uint64(frame.To), frame.Message)
 	}
@@ -49,8 +52,29 @@ func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 
 // plan sets the alarms for what the core has to do next. a.mu is locked.
 func (a *Agent) plan(now time.Duration) {
-	a.tokensDue.set(now, a.core.TokensDue())
-	a.tickDue.set(now, a.core.Due())
+	if at := a.core.TokensDue(); at != 0 {
+		a.tokensDue.Set(at - now)
+	}
+	a.tickDue.Set(a.core.Due() - now)
+}
+
+// tickTokens has the core do what is due for tokens, when it is due.
+func (a *Agent) tickTokens(ctx context.Context) {
+	defer context.AfterFunc(ctx, a.tokensDue.Stop)()
+	for a.tokensDue.Wait() {
+		a.event(func(now time.Duration, c *core.Core) core.Effects { return c.TickTokens(now) })
+	}
+}
+
+// tick gives the core the time when something is due, each half period at most, and looks which processes have exited.
+func (a *Agent) tick(ctx context.Context) {
+	defer context.AfterFunc(ctx, a.tickDue.Stop)()
+	a.tickDue.Set(0)
+	for a.tickDue.Wait() {
+		a.findExited()
+		a.happen(func(now time.Duration, c *core.Core) core.Effects { return c.Tick(now) })
+		a.gossip.Round() // and plan: before it, what it sends would be due
+	}
 }
 
 // ask asks the core something that has no effects.

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package alarm
+
+func newTimer() timer { return newOfGo() }
