@@ -84,10 +84,10 @@ func (b *Box) lose(now time.Duration, f *flight) {
 	}
 }
 
-// Unheard returns the time at which the oldest packet left that may still be acknowledged; ok is false if there is
-// none.
+// Unheard returns the time at which the oldest packet with items left that may still be acknowledged; ok is false if
+// there is none.
 func (b *Box) Unheard() (at time.Duration, ok bool) {
-	if len(b.flights) == 0 {
+	if len(b.flights) == 0 || len(b.flights[0].items) == 0 { // only the last may carry nothing
 		return 0, false
 	}
 	return b.flights[0].at, true

@@ -319,7 +319,7 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 		at.owesAck, at.busy = true, now+hangover
 	}
 	p.delays.set(at.number, p.period/2-p.period/8-at.delays.Value()-p.least(at)) // what waits to be sent abroad is late
-	p.look(at)
+	p.wakes.set(at.number, p.wake(now, at))
 	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Packet: m.GetSeq()}, Accepted
 }
 
