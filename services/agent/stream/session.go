@@ -156,7 +156,7 @@ func (r *reporter) next(m *controlv1.Report) *controlv1.ConnectRequest {
 	if r.quiet++; !saysNothing(m, r.last) {
 		r.quiet = 0
 	}
-	if r.quiet > quietAfter && r.unsent < r.most {
+	if r.quiet > quietAfter && r.unsent < r.most && m.GetState() == nil {
 		return nil
 	}
 	return r.number(m)
@@ -171,10 +171,10 @@ func (r *reporter) number(m *controlv1.Report) *controlv1.ConnectRequest {
 }
 
 // saysNothing reports whether nobody has asked for anything since the report before either, and nothing else is
-// new. Where flows go on as reported, each report counts the time that they do.
+// new but the agent's state. Where flows go on as reported, each report counts the time that they do.
 func saysNothing(m, before *controlv1.Report) bool {
 	return before != nil && !m.GetChanges() && !before.GetChanges() && len(m.GetFlows())+len(before.GetFlows()) == 0 &&
-		len(m.GetPools())+len(m.GetLeases()) == 0 && m.GetState() == nil &&
+		len(m.GetPools())+len(m.GetLeases()) == 0 &&
 		slices.EqualFunc(m.GetReplicas(), before.GetReplicas(), func(a, b *controlv1.Replica) bool {
 			return proto.Equal(a, b)
 		})
