@@ -119,6 +119,21 @@ func TestABusyPeerIsNotFlooded(t *testing.T) {
 	}
 }
 
+// No acknowledgement is missed of a packet that carried nothing.
+func TestAnEmptyPacketIsNotAwaited(t *testing.T) {
+	var b Box
+	b.Begin(time.Second, 1)
+	if at, flies := b.Unheard(); flies {
+		t.Errorf("an empty packet of %v is awaited", at)
+	}
+	b.Tell(time.Second, Item{Key: 1}, Normal)
+	b.Begin(2*time.Second, 2)
+	b.Take()
+	if at, flies := b.Unheard(); !flies || at != 2*time.Second {
+		t.Errorf("the packet of %v is awaited: %v; want that of 2 s", at, flies)
+	}
+}
+
 // Items of keys whose owners decide have a quarter of the window, keep their urgency when they are lost, and wait for
 // no others for ever.
 func TestSpareItems(t *testing.T) {
