@@ -29,10 +29,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/titrate/titrate/control/alarm"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/alarm"
 	"github.com/titrate/titrate/envoy-filter/answer"
 )
 

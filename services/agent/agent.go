@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/titrate/titrate/control/alarm"
+	"github.com/titrate/titrate/envoy-filter/alarm"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip"

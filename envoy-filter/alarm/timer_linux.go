@@ -10,8 +10,8 @@ import (
 // clockMonotonic is a number of timerfd_create(2).
 const clockMonotonic = 1
 
-// ofSystem is a file that can be read once the timer has run out. Its calls return at once, so they are raw: one that
-// the runtime knows of wakes its watchdog.
+// ofSystem is a file that can be read once the timer has run out. Its calls return at once, so they are raw: others
+// wake the runtime's watchdog.
 type ofSystem struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -19,7 +19,8 @@ type ofSystem struct {
 
 // newTimer returns a timer of the system, or of Go if the system refuses one.
 func newTimer() timer {
-	fd, _, failed := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	const flags = syscall.O_NONBLOCK | syscall.O_CLOEXEC
+	fd, _, failed := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, flags, 0)
 	if failed != 0 {
 		return newOfGo()
 	}
@@ -34,7 +35,7 @@ func newTimer() timer {
 func (t ofSystem) reset(after time.Duration) {
 	spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(max(1, after.Nanoseconds()))} // once; 0 would stop it
 	_ = t.raw.Control(func(fd uintptr) {                                                // fails once it is stopped
-		syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	})
 }
 

@@ -17,7 +17,7 @@ type Alarm struct {
 	of timer
 }
 
-// timer is what an alarm is made of.
+// timer does the work of an alarm.
 type timer interface {
 	reset(after time.Duration)
 	wait() bool // until it has run out; false: it is stopped
