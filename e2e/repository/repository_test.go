@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"proto":        {"proto/", "control/config", "control/exchange"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"papers":       {"papers/", "control/"},
-	"services":     {"services/", "control/", "proto/", "envoy-filter/enforcer", "envoy-filter/agentlink",
+	"services": {"services/", "control/", "proto/", "envoy-filter/enforcer", "envoy-filter/agentlink",
 		"envoy-filter/alarm"},
 	"lab": {"lab/", "papers/", "services/", "control/", "proto/", "envoy-filter/enforcer",
 		"envoy-filter/agentlink"},
