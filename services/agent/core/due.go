@@ -25,7 +25,11 @@ func (c *Core) Due() time.Duration {
 		at = (next + 1) * half
 	}
 	at = min(at, c.beat+link.HeartbeatEvery, c.peers.Due(), c.aggregator.Due(), c.ran+longPause/2, c.lapses.due())
-	return max(next, (at+half-1)/half) * half
+	n := (at + half - 1) / half
+	if n%calmTicks == calmTicks-1 && n > next+2 {
+		n++ // rare packets are due half a period before their time
+	}
+	return max(next, n) * half
 }
 
 // restless reports whether the next tick has something to do that no time is known for.

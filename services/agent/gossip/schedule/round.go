@@ -185,7 +185,7 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 	case now < at.busy:
 		return quiet >= p.spacing(at)-p.period/8
 	}
-	return quiet >= keepalive-p.period/8
+	return quiet >= keepalive-p.period/2
 }
 
 // spacing is the time between two packets to a busy peer.

@@ -86,7 +86,7 @@ func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
 	if at.sent == 0 {
 		return now
 	}
-	wake := at.sent + p.keepalive(now) - p.period/8
+	wake := at.sent + p.keepalive(now) - p.period/2
 	switch {
 	case !at.alive || at.heard > 0 && !p.speaks(now, at):
 		wake = at.sent + idle - p.period/2
