@@ -1,8 +1,9 @@
 // Package alarm wakes a loop on time, and a process once for it.
 //
-// A timer of Go wakes a process that is at rest up to ten times. The runtime waits in epoll for whole milliseconds,
-// rounded down: it wakes up to a millisecond too early, and then waits for one more. Meanwhile its watchdog sees that
-// the timer is late, and looks again each 20 µs. A file that becomes readable on time wakes the process once.
+// A timer of Go wakes a process that is at rest several times (BenchmarkWake). The runtime waits in epoll for whole
+// milliseconds, rounded down: it wakes up to a millisecond too early, and then waits for one more. Meanwhile its
+// watchdog sees that the timer is late, and looks again each 20 µs. A file that becomes readable on time wakes the
+// process once.
 package alarm
 
 import (

@@ -19,7 +19,11 @@ import (
 // event gives the core an event and does what follows from it. Frames are put in the
 // mailboxes under the lock, so that they are sent in the order of the events.
 func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
-	a.happen(func(now time.Duration, c *core.Core) core.Effects { defer a.plan(now); return f(now, c) })
+	a.happen(func(now time.Duration, c *core.Core) core.Effects {
+		out := f(now, c)
+		a.plan(now)
+		return out
+	})
 }
 
 // happen is event, but sets no alarm: the caller does.

@@ -16,8 +16,8 @@ func TestTicksWhenDue(t *testing.T) {
 			f.run(seconds*time.Second, each)
 			return float64(f.agents[0].ticks-before) / seconds
 		}
-		if n := run(func() {}); n < 7 || n > 16 {
-			t.Errorf("%d agents, nothing is used: %.1f ticks per second, want 7 to 16", agents, n)
+		if n := run(func() {}); n < 7 || n > 10 { // a packet that says nothing new brings none
+			t.Errorf("%d agents, nothing is used: %.1f ticks per second, want 7 to 10", agents, n)
 		}
 		a, step := f.agents[0], 0
 		n := run(func() {

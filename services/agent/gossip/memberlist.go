@@ -23,7 +23,6 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	c.ProbeInterval = 500 * time.Millisecond
 	c.ProbeTimeout = 200 * time.Millisecond
 	c.SuspicionMult = 3
-	c.GossipInterval = 200 * time.Millisecond
 	c.PushPullInterval = 15 * time.Second
 	c.TCPTimeout = 2 * time.Second
 	c.GossipToTheDeadTime = time.Minute
